@@ -35,6 +35,9 @@ JUDGES = {
         f"{_TESTS}/passes/store_inp/test_verify.py",
         f"{_TESTS}/passes/store_inp/test_store_inp.py",
     ],
+    f"{_VTA}/passes/weave.py": [
+        f"{_TESTS}/passes/test_weave.py",
+    ],
     f"{_VTA}/passes/synchronize/hazards.py": [
         f"{_TESTS}/passes/synchronize/test_synchronize.py",
     ],
@@ -184,6 +187,7 @@ FUNCTIONS = {
     f"{_VTA}/passes/allocate/allocate.py": {"verify"},
     f"{_VTA}/passes/store_requantize/store_requantize.py": {"verify"},
     f"{_VTA}/passes/store_inp/store_inp.py": {"verify"},
+    f"{_VTA}/passes/weave.py": {"verify"},
     f"{_VTA}/passes/encode/encode.py": {"verify"},
     f"{_VTA}/passes/synchronize/synchronize.py": {"verify", "_is_noop", "_without_tokens"},
     "python/loadstone/isa/program_tokens.py": {

@@ -37,7 +37,7 @@ def test_the_summary_names_the_verifiers_that_ran(
     (line,) = (s for s in capsys.readouterr().out.splitlines() if s.startswith("  verified "))
     assert "single 1, " in line
     assert line.endswith(
-        "skip_pads 1, store_requantize 1, store_inp 1, "
+        "skip_pads 1, store_requantize 1, weave 1, store_inp 1, "
         "prefetch 1, allocate 1, encode 1, synchronize 1"
     )
 

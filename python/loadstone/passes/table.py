@@ -21,7 +21,6 @@ from loadstone.passes.compiler_pass import CompilerPass, numbered, relax_pass, s
 
 __all__ = ["PASSES", "STAGES", "CompilerPass", "pass_named"]
 
-
 PASSES = numbered(
     *stage(
         "frontend",
@@ -289,6 +288,14 @@ PASSES = numbered(
             "operations on virtual tiles",
             "every tile of DRAM gets what it got, and all else reads what it read",
             "vta.passes.store_requantize.store_requantize.StoreRequantize.verify",
+        ),
+        (
+            "weave",
+            "vta.passes.weave",
+            "lets layers of a chain take turns, so that what one makes is read soon",
+            "operations on virtual tiles",
+            "every product reads what it read, and others find in DRAM what they found",
+            "vta.passes.weave.Weave.verify",
         ),
         (
             "store_inp",

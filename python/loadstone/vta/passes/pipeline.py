@@ -7,6 +7,7 @@ Next: region/offload.py puts its bytes into an artifact; the simulator or the bo
 
     SkipPads          products with tiles of zeros are left out
     StoreRequantize   what is only stored behind an RQ is requantized by its store
+    Weave             layers of a chain take turns
     StoreInp          what the next layer reads from INP is stored there, where it has room
     Prefetch          loads of weights move forward to where the load stage would wait
     Allocate          every virtual tile gets a scratchpad address; loads of what is still there go
@@ -28,12 +29,14 @@ from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
 from loadstone.vta.passes.store_inp.store_inp import StoreInp
 from loadstone.vta.passes.store_requantize.store_requantize import StoreRequantize
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
+from loadstone.vta.passes.weave import Weave
 
 __all__ = ["PASSES", "build_program"]
 
 PASSES: tuple[type[ProgramPass], ...] = (
     SkipPads,
     StoreRequantize,
+    Weave,
     StoreInp,
     Prefetch,
     Allocate,

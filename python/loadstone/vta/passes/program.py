@@ -4,8 +4,8 @@
 In:   the operations of a region with their layers' names, and where each DRAM tensor stands.
 Out:  VtaProgram, which each pass of pipeline.py replaces by one that holds more; `text()` for
       people.
-Next: skip_pads/, store_requantize/, prefetch.py, allocate/, encode/ and synchronize/, in this
-      order.
+Next: skip_pads/, store_requantize/, weave.py, store_inp/, prefetch.py, allocate/, encode/ and
+      synchronize/, in this order.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class VtaProgram:
         planes; operations count their tiles as those of others.
     zero_tiles: of constants of weights, which of their tiles hold nothing but zeros.
     inside: DRAM tensors that nobody else reads, before the program or behind it.
+    chains: layers that follow each other and take turns (weave.py).
     """
 
     config: HwConfig
@@ -86,6 +87,7 @@ class VtaProgram:
     packed: PackedConstants = field(default_factory=dict)
     zero_tiles: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     inside: frozenset[str] = frozenset()
+    chains: Sequence[Sequence[str]] = ()
 
     def instruction_bytes(self) -> NDArray[np.uint8]:
         """uint8 (N, 16), FINISH last."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,10 +27,10 @@ from loadstone.errors import LoweringError
 from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.operators import im2col_input, lower_operator
-from loadstone.vta.operators.kernels import Constants, LoweredOperator
-from loadstone.vta.operators.layout import Im2colLayout
+from loadstone.vta.operators import lower_operator
+from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
+from loadstone.vta.region.constant_pool import ConstantPool
 from loadstone.vta.region.dealing import deal, share_of
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
@@ -37,13 +38,15 @@ from loadstone.vta.region.phases import Way, verify_phases
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
-from loadstone.vta.stream.operations import DramTile, Operation, TileLoad
+from loadstone.vta.stream.operations import Operation, TileLoad
 
 __all__ = ["CoresRegion"]
 
 
 class CoresRegion(OffloadedRegion):
     """Lowered for one device first, and dealt out."""
+
+    takes_turns: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class CoresRegion(OffloadedRegion):
         """cores: the devices, of which the first is the artifact's own."""
         super().__init__(name, operators, from_host, seen, cores[0], request)
         self.cores = tuple(cores)
-        self._pool = _ConstantPool()
+        self._pool = ConstantPool()
         self._tensors = self._tensor_places()
         ways = [self._ways(operator) for operator in self.inside]
         self.phases = deal(ways, len(cores), shared_bus=bool(cores[-1].bus_of))
@@ -180,11 +183,6 @@ class CoresRegion(OffloadedRegion):
             operations = self._renamed_input(operator, operations)
         return self._pool.kept(lowered.constants, operations, whole.constants)
 
-    def _folded(self, operator: g.Operator) -> Im2colLayout | None:
-        if not operator.inputs or operator.input.name not in self.host:
-            return None
-        return im2col_input(operator, self.config, self.request.of_layer(operator, self.config))
-
     def _renamed(self, operator: g.Operator, lowered: LoweredOperator) -> list[Operation]:
         """Of the whole layer, which reads an input that the host may have folded."""
         if self._folded(operator) is None:
@@ -217,58 +215,3 @@ class CoresRegion(OffloadedRegion):
                 offset += more
             found[name] = whole, offset // tile_bytes[whole], tiles[whole]
         return found
-
-
-class _ConstantPool:
-    """Constants of layers and of their parts. What a part reads is nearly always a piece of what
-    its layer reads, and stands there once."""
-
-    def __init__(self) -> None:
-        self.constants: dict[str, tuple[Memory, Array]] = {}
-
-    def kept(
-        self, constants: Constants, operations: Sequence[Operation], whole: Constants | None = None
-    ) -> list[Operation]:
-        """The operations; those of a part read where the constants of the whole layer have it."""
-        places: dict[str, tuple[str, int]] = {}
-        for name, (memory, tiles) in constants.items():
-            found = None if whole is None else _piece_of(whole, memory, tiles)
-            if found is None:
-                self.constants.setdefault(name, (Memory(memory), tiles))
-            else:
-                places[name] = found
-        return [
-            replace(o, dram=_moved(o.dram, *places[o.dram.tensor]))
-            if type(o) is TileLoad and o.dram.tensor in places
-            else o
-            for o in operations
-        ]
-
-    def zero_tiles(self) -> dict[str, Array]:
-        """As VtaProgram has them."""
-        found = {}
-        for name, (memory, tiles) in self.constants.items():
-            zeros = np.logical_not(np.any(tiles, axis=tuple(range(1, tiles.ndim))))
-            if memory is Memory.WGT and zeros.any():
-                found[name] = np.asarray(zeros, np.bool_)
-        return found
-
-
-def _piece_of(whole: Constants, memory: Memory, tiles: Array) -> tuple[str, int] | None:
-    """The constant that has these tiles, and the first of them there."""
-    content = tiles.tobytes()
-    tile_bytes = len(content) // max(len(tiles), 1)
-    for name, (theirs, every) in whole.items():
-        if theirs != memory or not content:
-            continue
-        held = every.tobytes()
-        at = held.find(content)
-        while at >= 0 and at % tile_bytes:
-            at = held.find(content, at + 1)
-        if at >= 0:
-            return name, at // tile_bytes
-    return None
-
-
-def _moved(place: DramTile, tensor: str, first: int) -> DramTile:
-    return replace(place, tensor=tensor, tile=first + place.tile)

@@ -17,7 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain as chained
+from itertools import groupby, product
+from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +33,20 @@ from loadstone.graph.network import described
 from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.isa.spec import Memory
+from loadstone.vta.isa.spec import Capability, Memory
 from loadstone.vta.operators import LoweredOperator, im2col_input, lower_operator
 from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.operators.layout import Im2colLayout
 from loadstone.vta.passes.pipeline import PASSES, build_program
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_addresses
+from loadstone.vta.region.chains import LayerChain, chains_of
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.pack_weights import coded_weights, packed_weights
 from loadstone.vta.region.pieces import cut, verify_pieces
 from loadstone.vta.region.request import RegionRequest
+from loadstone.vta.region.turns import alone, cycles_of, in_turns
+from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
@@ -54,7 +60,11 @@ def layout_type(config: HwConfig) -> str:
 
 
 class OffloadedRegion(LoweredRegion):
-    """Lowered at construction; placed and encoded by `build`. Raises LoweringError."""
+    """Lowered at construction; placed and encoded by `build`. Raises LoweringError.
+
+    takes_turns: whether layers may take turns (chains.py)."""
+
+    takes_turns: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -95,6 +105,10 @@ class OffloadedRegion(LoweredRegion):
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
         for position, operator in enumerate(inside):
             self._lower(operator, position, host)
+        self._turns: dict[str, list[LayerOperation]] = {}  # by the first layer of a chain
+        self._chains: list[tuple[str, ...]] = []
+        if self.takes_turns and config.has(Capability.STORE_INP):
+            self._try_turns()
 
     @property
     def runs(self) -> Sequence[PassRun]:
@@ -158,7 +172,7 @@ class OffloadedRegion(LoweredRegion):
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
             whole = self._whole(places)
-            whole = replace(whole, operations=piece, columns=None, inside=frozenset())
+            whole = replace(whole, operations=piece, columns=None, inside=frozenset(), chains=())
             yield self._built(f"{self.name}.{number}", whole)
 
     def _built(self, name: str, unbuilt: VtaProgram) -> tuple[ProgramStep, bytes]:
@@ -182,14 +196,15 @@ class OffloadedRegion(LoweredRegion):
         return VtaProgram(
             self.config,
             places,
-            self._operations,
-            columns=joined(self._columns),
+            self._in_turns(),
+            columns=None if self._chains else joined(self._columns),
             choice=self.choice,
             packed=self._packed,
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
             ),
             inside=self._inside(),
+            chains=self._chains,
         )
 
     def _inside(self) -> frozenset[str]:
@@ -201,6 +216,47 @@ class OffloadedRegion(LoweredRegion):
         while name in self.aliases:
             name = self.aliases[name][0]
         return name
+
+    # --- layers that take turns -------------------------------------------------------------------
+    def _in_turns(self) -> list[LayerOperation]:
+        """The operations; those of layers that take turns in bands."""
+        in_bands = set(chained.from_iterable(self._chains))
+        layers = groupby(self._operations, key=itemgetter(0))
+        each = (self._turns.get(name, []) if name in in_bands else own for name, own in layers)
+        return list(chained.from_iterable(each))
+
+    def _try_turns(self) -> None:  # where all then take less, too
+        layouts = self._layouts.copy()
+        for chain in chains_of(self.inside, self.seen, self._folded):
+            self._try_chain(chain)
+        if not self._chains:
+            return
+        sizes = {name: layout.size_bytes for name, (layout, _, _) in layouts.items()}
+        whole = self._whole({})
+        turns = cycles_of(whole, sizes)
+        before = cycles_of(replace(whole, operations=self._operations, chains=()), sizes)
+        if turns is None or (before is not None and before <= turns):
+            self._chains, self._turns, self._layouts = [], {}, layouts
+
+    def _try_chain(self, chain: LayerChain) -> None:
+        requests = [self.request.of_layer(op, self.config) for op in chain.operators]
+        lowered = {name: self._lowered[name] for name in chain.layers}
+        whole = {name: each for name, each in lowered.items() if each is not None}
+        if any(request.choice != NO_LAYER_CHOICE for request in requests) or len(whole) < 3:
+            return
+        sizes = {name: self._layouts[name][0].size_bytes for name in chain.tensors}
+        own = alone(chain, self._whole({}))
+        bands = in_turns(chain, whole, requests[0], own, sizes)
+        if bands is not None:
+            self._chains.append(chain.layers)
+            self._turns[chain.layers[0]] = bands
+            for op, name in product(chain.operators, chain.tensors):
+                self._use(self._layouts[name][0], self.inside.index(op))
+
+    def _folded(self, operator: g.Operator) -> Im2colLayout | None:
+        if not operator.inputs or operator.input.name not in self.host:
+            return None
+        return im2col_input(operator, self.config, self.request.of_layer(operator, self.config))
 
     def _lower(self, operator: g.Operator, position: int, host: Set[str]) -> None:
         request = self.request.of_layer(operator, self.config)
@@ -254,14 +310,14 @@ class OffloadedRegion(LoweredRegion):
             self.constants[name] = (np.ascontiguousarray(held), align)
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
-        first = self._layouts[layout.name][1] if layout.name in self._layouts else position
-        self._layouts[layout.name] = (layout, first, position)
+        _, first, last = self._layouts.get(layout.name, (layout, position, position))
+        self._layouts[layout.name] = (layout, min(first, position), max(last, position))
 
 
 def _zero_tiles(constants: Iterable[Constants]) -> dict[str, NDArray[np.bool_]]:
     """Of the weights that have them, which tiles hold nothing but zeros."""
     found = {}
-    for name, (memory, tiles) in chain.from_iterable(own.items() for own in constants):
+    for name, (memory, tiles) in chained.from_iterable(own.items() for own in constants):
         zeros = np.logical_not(np.any(tiles, axis=tuple(range(1, tiles.ndim))))
         if memory is Memory.WGT and zeros.any():
             found[name] = np.asarray(zeros, np.bool_)

@@ -221,7 +221,8 @@ class CostModel:
         if type(insn) is Gemm:
             return self.gemm(insn.steps)
         if type(insn) is Depthwise:
-            below = insn.src_in // insn.row_stride if insn.row_stride else insn.rows
+            below, aside = divmod(insn.src_in, insn.row_stride or 1)
+            below = insn.rows if aside or not insn.row_stride else below
             moved = below if insn.uop_end - insn.uop_bgn == 1 else 1  # micro-ops are rows else
             each = insn.rows + (insn.steps // insn.iter_out - 1) * min(moved, insn.rows)
             return self.windows(insn.iter_out * each)

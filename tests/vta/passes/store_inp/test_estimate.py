@@ -31,14 +31,15 @@ def test_a_program_without_room_has_none() -> None:
 def test_the_least_estimate_is_near_the_simulators_cycles(
     shared: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[int] = []
+    found: dict[int, list[int]] = {}  # by the number of layers: chains are estimated alone
 
     def watched(program: VtaProgram, following: Sequence[ProgramPass]) -> int | None:
         cycles = estimate(program, following)
-        found.extend([] if cycles is None else [cycles])
+        own = found.setdefault(len({layer for layer, _ in program.operations}), [])
+        own.extend([] if cycles is None else [cycles])
         return cycles
 
     monkeypatch.setattr(store_inp, "estimate", watched)
     artifact = compile_model(shared / "models" / name, KEEPING).artifact
     (cycles,) = program_cycles(artifact, KEEPING)
-    assert 0.9 * cycles < min(found) < 1.1 * cycles
+    assert 0.9 * cycles < min(found[max(found)]) < 1.1 * cycles

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loadstone.numerics import Rounding
 from loadstone.vta.isa.spec import Memory
-from loadstone.vta.passes.store_inp.pieces import stores_to_inp
+from loadstone.vta.passes.store_inp.pieces import stores_to_dram, stores_to_inp
 from loadstone.vta.stream.operations import (
     DramTile,
     StoreRequantization,
@@ -74,3 +74,26 @@ def test_rows_with_a_halo_are_one_store_for_each_operands(step: int, count: int)
     assert made[0].dram == DramTile("y", 100)
     if step:
         assert made[1].dram == DramTile("y", 118)
+
+
+@given(st.integers(1, 6), st.integers(1, 9), st.sampled_from([None, 0, 3]), st.data())
+def test_some_cells_go_to_their_places_in_dram(
+    y: int, x: int, step: int | None, data: st.DataObject
+) -> None:
+    o = store(y, x, step)
+    cells = sorted(data.draw(st.sets(st.integers(0, y * x - 1), min_size=1)))
+    made = stores_to_dram(o, np.array(cells, np.int64))
+    found = [
+        (
+            one.offset + n,
+            one.requantization.offset if one.requantization is not None else -1,
+            one.dram.tile + n,
+        )
+        for one in made
+        for n in range(one.x_size)
+    ]
+    assert found == [
+        (10 + c, -1 if step is None else 6 + c // x * step, 100 + c // x * (x + 3) + c % x)
+        for c in cells
+    ]
+    assert all(one.y_size == 1 and one.inp is None for one in made)

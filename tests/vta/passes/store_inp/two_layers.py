@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -40,12 +41,14 @@ PAD = -7
 class TwoLayers:
     """An image of height x width pixels in two blocks of channels, stored in tiles of `rows` rows;
     read with a border of one pixel by windows of 3x3, block by block. again: the second layer
-    reads each tile twice."""
+    reads each tile twice. taken: rows that the second one takes at a time, 0: all. The first one's
+    tiles then have a row more at the top, which the windows of each take reach."""
 
     height: int = 6
     width: int = 5
     rows: int = 4
     again: bool = False
+    taken: int = 0
     inside: bool = True
     config: HwConfig = KEEPING
 
@@ -61,7 +64,8 @@ class TwoLayers:
         places["p"] = Address(1, 1 << 16)
         operations = [("one", o) for o in self._first()] + [("two", o) for o in self._second()]
         inside = frozenset({"mid"} if self.inside else ())
-        return VtaProgram(self.config, places, operations, inside=inside)
+        chains = [("one", "two")] if self.taken else []
+        return VtaProgram(self.config, places, operations, inside=inside, chains=chains)
 
     def _first(self) -> Sequence[Operation]:
         made: list[Operation] = []
@@ -69,8 +73,9 @@ class TwoLayers:
         weights = VirtualTile(Memory.WGT, 2, "w")
         made.append(TileLoad(Memory.ACC, operands, 0, DramTile("p", 0), 1, 6, 6))
         made.append(TileLoad(Memory.WGT, weights, 0, DramTile("w", 0), 1, 2, 2))
-        for row in range(0, self.height, self.rows):
-            tiles = min(self.rows, self.height - row) * self.width
+        edges = [0, *range(self.rows + bool(self.taken), self.height, self.rows), self.height]
+        for row, end in pairwise(edges):
+            tiles = (end - row) * self.width
             x = VirtualTile(Memory.INP, tiles, f"x{row}")
             acc = VirtualTile(Memory.ACC, 2 * tiles, f"acc{row}")
             first = row * self.width
@@ -86,23 +91,32 @@ class TwoLayers:
     def _second(self) -> Sequence[Operation]:
         made: list[Operation] = []
         for turn in range(2 if self.again else 1):
-            for block in range(2):
-                high, wide = self.height + 2, self.width + 2
-                x = VirtualTile(Memory.INP, high * wide, f"mid{block}{turn}")
-                acc = VirtualTile(Memory.ACC, self.pixels, f"sum{block}{turn}")
-                weights = VirtualTile(Memory.WGT, 9, f"w{block}{turn}")
-                first = DramTile("mid", block * self.pixels)
-                size = (self.height, self.width, self.width)
-                made.append(TileLoad(Memory.WGT, weights, 0, DramTile("w", 2), 1, 9, 9))
-                made.append(TileLoad(Memory.INP, x, 0, first, *size, 1, 1, 1, 1, PAD))
-                made.append(FillNest((self.pixels,), Access(acc, 0, (1,)), 0))
-                dst = Access(acc, 0, (0, 0, self.width, 1))
-                src = Access(x, 0, (wide, 1, wide, 1))
-                shape = (3, 3, self.height, self.width)
-                made.append(GemmNest(shape, dst, src, Access(weights, 0, (3, 1, 0, 0))))
-                to = DramTile("out", (2 * turn + block) * self.pixels)
-                made.append(TileStore(acc, 0, to, 1, self.pixels, self.pixels))
+            edges = [*range(0, self.height, self.taken or self.height), self.height]
+            for (row, end), block in product(pairwise(edges), range(2)):
+                made += self._take(turn, block, row, end)
         return made
+
+    def _take(self, turn: int, block: int, row: int, end: int) -> Sequence[Operation]:
+        """Rows of a block of channels of the second layer's output."""
+        rows, wide = end - row, self.width + 2
+        name = f"{block}{turn}" + (f" from {row}" if row else "")
+        x = VirtualTile(Memory.INP, (rows + 2) * wide, f"mid{name}")
+        acc = VirtualTile(Memory.ACC, rows * self.width, f"sum{name}")
+        weights = VirtualTile(Memory.WGT, 9, f"w{name}")
+        top, bottom = int(row == 0), int(end == self.height)
+        first = DramTile("mid", block * self.pixels + (row - 1 + top) * self.width)
+        size = (rows + 2 - top - bottom, self.width, self.width)
+        dst = Access(acc, 0, (0, 0, self.width, 1))
+        src = Access(x, 0, (wide, 1, wide, 1))
+        to = DramTile("out", (2 * turn + block) * self.pixels + row * self.width)
+        tiles = rows * self.width
+        return [
+            TileLoad(Memory.WGT, weights, 0, DramTile("w", 2), 1, 9, 9),
+            TileLoad(Memory.INP, x, 0, first, *size, top, bottom, 1, 1, PAD),
+            FillNest((tiles,), Access(acc, 0, (1,)), 0),
+            GemmNest((3, 3, rows, self.width), dst, src, Access(weights, 0, (3, 1, 0, 0))),
+            TileStore(acc, 0, to, 1, tiles, tiles),
+        ]
 
     def result(self, operations: Sequence[LayerOperation]) -> np.ndarray:
         """What is left in `out` and, where others see it, in `mid`."""

@@ -12,7 +12,7 @@ places, since one may be a part of another.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.store_inp.cells import DramCells
 from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore, VirtualTile
 
-__all__ = ["Flow", "InpContent", "flow_of"]
+__all__ = ["Flow", "InpContent", "flow_of", "has_pads"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 _NOBODY = -1
@@ -34,17 +34,20 @@ _NOBODY = -1
 class InpContent:
     """What one or several tiles of INP hold, all of which stores of the program have made.
 
-    tiles: in the order of their use. loads: numbers of the operations that load them; padded: of
-    the first tile, the loads with pads. parts: by number of a store, (cells, 2): a cell of
-    what it stores, and the place in the tile to which it goes. used: numbers of the operations
-    that read the tiles.
+    tiles: in the order of their use. loads: numbers of the operations that load them; own: those
+    of the first tile. parts: by number of a store, (cells, 2): a cell of what it stores, and the
+    place in the tile to which it goes. used: numbers of the operations that read the tiles.
+    rest: loads of what older stores leave in DRAM for the first tile (halo.py), which come before
+    all of parts; left: by number of such a store, the cells that these bring.
     """
 
     tiles: list[VirtualTile]
     loads: list[int]
-    padded: Sequence[TileLoad]
+    own: Sequence[TileLoad]
     parts: Mapping[int, Int64Array]
     used: list[int] = field(default_factory=list)
+    rest: Sequence[TileLoad] = ()
+    left: Mapping[int, Int64Array] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -56,6 +59,11 @@ class InpContent:
         """The number of the store that begins it."""
         return min(self.parts)
 
+    @property
+    def padded(self) -> Sequence[TileLoad]:
+        """The loads in whose place stores leave padding as it is."""
+        return () if self.rest else [o for o in self.own if has_pads(o)]
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -65,12 +73,17 @@ class Flow:
     contents: Sequence[InpContent]
     outside: frozenset[int]
 
-    def to_dram(self, chosen: Iterable[InpContent]) -> set[int]:
-        """Numbers of the stores to DRAM that somebody reads, when these contents are stored to
-        INP."""
-        kept = set(chosen)
-        left = (one.parts for one in self.contents if one not in kept)
-        return set(self.outside).union(*left)
+    def to_dram(self, chosen: Collection[InpContent]) -> Mapping[int, Int64Array | None]:
+        """By numbers of the stores to DRAM that somebody reads, when these contents are stored to
+        INP, which of their cells; None: all."""
+        cells: dict[int, list[Int64Array]] = {}
+        for one in chosen:
+            for number, own in one.left.items():
+                cells.setdefault(number, []).append(own)
+        some = {number: np.unique(np.concatenate(own)) for number, own in cells.items()}
+        kept = {one.tiles[0] for one in chosen}
+        others = (one.parts for one in self.contents if one.tiles[0] not in kept)
+        return {**some, **dict.fromkeys(set(self.outside).union(*others))}
 
 
 @dataclass
@@ -143,7 +156,6 @@ class _Walk:
         contents: dict[Hashable, InpContent] = {}
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            padded = [o for o in loads if _has_pads(o)]
             if own.is_mixed:
                 for writer, _ in own.sources:
                     self._read_outside(writer)
@@ -155,7 +167,7 @@ class _Walk:
                 contents[key].loads += own.loads
                 continue
             parts = _parts(loads, own)
-            contents[key] = InpContent([tile], own.loads, padded, parts)
+            contents[key] = InpContent([tile], own.loads, loads, parts)
         holder = {tile: one for one in contents.values() for tile in one.tiles}
         for number, o in enumerate(self.operations):
             if type(o) is GemmNest and o.src.tile in holder:
@@ -169,7 +181,8 @@ def _with(
     return list(zip(loads, own.sources, strict=True))
 
 
-def _has_pads(o: TileLoad) -> bool:
+def has_pads(o: TileLoad) -> bool:
+    """Whether anything but what stands in DRAM comes into the tile."""
     return any((o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1))
 
 

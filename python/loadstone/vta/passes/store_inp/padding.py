@@ -18,13 +18,13 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.stream.operations import DramTile, TileLoad, TileStore, VirtualTile
 
-__all__ = ["Filler", "can_fill", "fill_of", "filler"]
+__all__ = ["MOST_PADS", "Filler", "can_fill", "fill_of", "filler"]
 
 #: A constant, and how many tiles of INP it has at least.
 Filler: TypeAlias = tuple[str, int]
 
 #: What a field of a pad holds.
-_MOST = 15
+MOST_PADS = 15
 
 
 def filler(program: VtaProgram) -> Filler:
@@ -58,8 +58,8 @@ def can_fill(o: TileLoad, source: Filler) -> bool:
 def _columns(o: TileLoad) -> tuple[int, int, int]:
     """Of a row of a tile: those padded on the left, those that come from DRAM, and the rest."""
     width = o.x_pad_0 + o.x_size + o.x_pad_1
-    left = min(_MOST, width - 1 - o.x_pad_1)
-    own = max(1, width - left - _MOST)
+    left = min(MOST_PADS, width - 1 - o.x_pad_1)
+    own = max(1, width - left - MOST_PADS)
     return left, own, width - left - own
 
 
@@ -70,11 +70,11 @@ def fill_of(o: TileLoad, tile: VirtualTile, source: Filler) -> Sequence[TileLoad
     made = []
     row = 0
     while row < height:
-        own = min(height - row, 2 * _MOST + 1)
+        own = min(height - row, 2 * MOST_PADS + 1)
         if 0 < height - row - own <= o.y_pad_1:
             own -= o.y_pad_1  # a row that is stored for the last load, too
         last = row + own == height
-        above = min(_MOST, own - 1 - (o.y_pad_1 if last else 0))
+        above = min(MOST_PADS, own - 1 - (o.y_pad_1 if last else 0))
         made.append(
             TileLoad(
                 o.memory,

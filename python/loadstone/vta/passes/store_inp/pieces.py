@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from loadstone.vta.device.instruction_table import REQUANTIZE_TILES
 from loadstone.vta.stream.operations import InpTiles, TileStore, VirtualTile
 
-__all__ = ["stores_to_inp"]
+__all__ = ["stores_to_dram", "stores_to_inp"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 
@@ -37,6 +37,28 @@ def stores_to_inp(o: TileStore, tile: VirtualTile, cells: Int64Array) -> Sequenc
     """cells (n, 2): a cell of the store, row by row, and its place in the tile."""
     runs = list(_runs(o, cells[np.lexsort(cells.T[::-1])]))
     return [_joined(o, tile, rows) for rows in _grouped(runs)]
+
+
+def stores_to_dram(o: TileStore, cells: Int64Array) -> list[TileStore]:
+    """cells (n,): of the store, ascending: what stays in DRAM, a store for each run in a row."""
+    ends = np.flatnonzero((np.diff(cells) != 1) | (np.diff(cells // o.x_size) != 0)) + 1
+    made = []
+    for run in np.split(cells, ends):
+        cell, size = int(run[0]), len(run)
+        y, x = divmod(cell, o.x_size)
+        by = o.requantization
+        made.append(
+            replace(
+                o,
+                offset=o.offset + cell,
+                dram=replace(o.dram, tile=o.dram.tile + y * o.x_stride + x),
+                y_size=1,
+                x_size=size,
+                x_stride=size,
+                requantization=by and replace(by, offset=by.offset + y * by.step, step=0),
+            )
+        )
+    return made
 
 
 def _runs(o: TileStore, cells: Int64Array) -> Iterator[_Run]:

@@ -8,17 +8,23 @@ Next: store_inp.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.store_inp.flow import Flow, InpContent
+from loadstone.vta.passes.store_inp.halo import with_halo
 from loadstone.vta.passes.store_inp.padding import can_fill, filler
 from loadstone.vta.stream.operations import VirtualTile, tiles_of
 
 __all__ = ["Room"]
+
+
+#: Parts of INP, in eighths, that contents of layers in turns may fill beside what is loaded: little
+#: is, and need not have room twice.
+_IN_TURNS = 10
 
 
 class Room:
@@ -35,26 +41,58 @@ class Room:
                     life = self.lives.setdefault(tile, [number, number])
                     life[1] = number
         self.filler = filler(program)
+        self.layers = [layer for layer, _ in program.operations]
+        self.in_turns = {layer for chain in program.chains for layer in chain}
+        own = (with_halo(one) for one in flow.contents if self._is_in_turns(one))
+        self.halos = [content for content in own if content is not None]
 
     def chosen(self, eighths: int) -> Sequence[InpContent]:
-        """As above. eighths: of INP, which these may fill beside what is loaded."""
+        """As above. eighths: of INP, which these may fill beside what is loaded. Where layers take
+        turns, first what their turns need, and of the others what then has room."""
         found: list[InpContent] = []
-        whole = sorted(_groups(self.flow), key=_size)
-        parts = [[content] for content in sorted(self.flow.contents, key=_life)]
-        for group in whole + parts:
+        if self.in_turns:
+            self._choose(self._by_halos(), found, _IN_TURNS)
+        self._choose(self._by_groups(self.flow.contents), found, eighths)
+        return found
+
+    def _choose(
+        self, groups: Iterable[Sequence[InpContent]], found: list[InpContent], eighths: int
+    ) -> None:
+        kept = {content.tiles[0] for content in found}
+        for group in groups:
             padded = [load for content in group for load in content.padded]
             if not all(can_fill(load, self.filler) for load in padded):
                 continue
-            new = [content for content in group if content not in found]
-            if new and self._fits([*found, *new], eighths):
+            new = [content for content in group if content.tiles[0] not in kept]
+            if new and self._fits(found, new, eighths):
                 found += new
-        return found
+                kept |= {content.tiles[0] for content in new}
 
-    def _fits(self, contents: Sequence[InpContent], eighths: int) -> bool:
-        """Beside what is loaded, each tile while the one before it is in use."""
+    def _by_groups(self, contents: Collection[InpContent]) -> list[list[InpContent]]:
+        """Whole tensors, then parts."""
+        whole = sorted(_groups(contents), key=_size)
+        return whole + [[content] for content in sorted(contents, key=_life)]
+
+    def _by_halos(self) -> list[list[InpContent]]:
+        """Of layers that take turns alone: tensors of which no halo comes from DRAM, then parts of
+        the others with theirs there, then as without."""
+        tiles = {content.tiles[0] for content in self.halos}
+        groups = self._by_groups([one for one in self.flow.contents if self._is_in_turns(one)])
+        first = [group for group in groups if not any(one.tiles[0] in tiles for one in group)]
+        return first + [[content] for content in sorted(self.halos, key=_life)] + groups
+
+    def _is_in_turns(self, content: InpContent) -> bool:
+        numbers = (*content.parts, *content.left, *content.used)
+        return all(self.layers[number] in self.in_turns for number in numbers)
+
+    def _fits(
+        self, contents: Sequence[InpContent], new: Sequence[InpContent], eighths: int
+    ) -> bool:
+        """Beside what is loaded, each tile while the one before it is in use; where layers take
+        turns, while the new ones live."""
         change = np.zeros(self.count + 1, np.int64)
-        stored = {tile for content in contents for tile in content.tiles}
-        for content in contents:
+        stored = {tile for content in (*contents, *new) for tile in content.tiles}
+        for content in (*contents, *new):
             change[content.first] += content.size
             change[content.used[-1] + 1] -= content.size
         before: int | None = None
@@ -64,7 +102,11 @@ class Room:
             change[first if before is None else before] += tile.size_tiles
             change[last + 1] -= tile.size_tiles
             before = first
-        return int(np.cumsum(change).max()) <= self.depth * eighths // 8
+        filled = np.cumsum(change)
+        if self.in_turns:
+            first = min(content.first for content in new)
+            filled = filled[first : max(content.used[-1] for content in new) + 1]
+        return int(filled.max()) <= self.depth * eighths // 8
 
 
 def _life(content: InpContent) -> int:
@@ -75,11 +117,11 @@ def _size(group: Iterable[InpContent]) -> int:
     return sum(content.size for content in group)
 
 
-def _groups(flow: Flow) -> list[list[InpContent]]:
+def _groups(contents: Iterable[InpContent]) -> list[list[InpContent]]:
     """Contents that share a store."""
     group_of: dict[int, list[InpContent]] = {}
     groups: list[list[InpContent]] = []
-    for content in flow.contents:
+    for content in contents:
         met = {id(g): g for n in content.parts if (g := group_of.get(n)) is not None}
         merged = [one for group in met.values() for one in group] + [content]
         groups = [group for group in groups if id(group) not in met] + [merged]

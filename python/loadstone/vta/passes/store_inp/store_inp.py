@@ -17,7 +17,7 @@ loaded before, all over the tile. What somebody else reads goes to DRAM as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
@@ -32,7 +32,7 @@ from loadstone.vta.passes.program import LayerOperation, ProgramPass, VtaProgram
 from loadstone.vta.passes.store_inp.estimate import estimate
 from loadstone.vta.passes.store_inp.flow import Flow, InpContent, flow_of
 from loadstone.vta.passes.store_inp.padding import fill_of, filler
-from loadstone.vta.passes.store_inp.pieces import stores_to_inp
+from loadstone.vta.passes.store_inp.pieces import stores_to_dram, stores_to_inp
 from loadstone.vta.passes.store_inp.room import Room
 from loadstone.vta.passes.store_inp.verify import verify_reads
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
@@ -44,7 +44,7 @@ from loadstone.vta.stream.operations import (
     tiles_of,
 )
 
-__all__ = ["StoreInp"]
+__all__ = ["StoreInp", "stored"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
 
@@ -56,15 +56,23 @@ class StoreInp(ProgramPass):
 
     def run(self, program: VtaProgram) -> VtaProgram:
         """The operations with fewer loads, and fewer stores to DRAM."""
-        if not program.config.has(Capability.STORE_INP) or not program.inside:
-            return program
-        flow = flow_of(program)
-        room = Room(program, flow)
-        tried = {frozenset(room.chosen(share)): None for share in _SHARES}
-        found = [program, *(_stored(program, flow, chosen) for chosen in tried if chosen)]
+        return self.best(program)[0] if _can_keep(program) else program
+
+    def best(self, program: VtaProgram) -> tuple[VtaProgram, int | None]:
+        """The program of the choice that takes least, and its cycles; None where none has room."""
+        tried: dict[frozenset[InpContent], None] = {}
+        if _can_keep(program):
+            flow = flow_of(program)
+            room = Room(program, flow)
+            shares = _SHARES_BESIDE_TURNS if program.chains else _SHARES
+            tried = {frozenset(room.chosen(share)): None for share in shares}
+        found = [program, *(stored(program, flow, chosen) for chosen in tried if chosen)]
         cycles = [estimate(each, _FOLLOWING) for each in found]
         reached = [(count, number) for number, count in enumerate(cycles) if count is not None]
-        return found[min(reached)[1]] if reached else program
+        if not reached:
+            return program, None
+        least, number = min(reached)
+        return found[number], least
 
     def verify(self, before: VtaProgram, after: VtaProgram) -> None:
         """Every tile that is read holds what it held, and others find in DRAM what they found."""
@@ -74,12 +82,18 @@ class StoreInp(ProgramPass):
 
 #: Parts of INP, in eighths, that contents may fill beside what is loaded.
 _SHARES = (8, 7, 6, 5, 4)
+#: The same beside what layers that take turns need.
+_SHARES_BESIDE_TURNS = (0, 8, 6, 4)
 _FOLLOWING = (Prefetch(), Allocate(), Encode(), Synchronize())
 
 
-def _stored(program: VtaProgram, flow: Flow, chosen: Iterable[InpContent]) -> VtaProgram:
+def _can_keep(program: VtaProgram) -> bool:
+    return program.config.has(Capability.STORE_INP) and bool(program.inside)
+
+
+def stored(program: VtaProgram, flow: Flow, chosen: Collection[InpContent]) -> VtaProgram:
     """The program with these contents stored to INP."""
-    own = [content for content in flow.contents if content in chosen]
+    own = sorted(chosen, key=lambda content: content.used[0])
     return replace(program, operations=_Rewriter(program, flow, own).operations(), columns=None)
 
 
@@ -108,6 +122,8 @@ class _Rewriter:
         source = filler(self.program)
         for content in chosen:
             at = begins[tiles_of(operations[content.first])[0]]
+            at = max([at, *(number + 1 for number in content.left)])
+            fills.setdefault(at, []).extend(content.rest)
             for padded in content.padded:
                 fills.setdefault(at, []).extend(fill_of(padded, content.tiles[0], source))
         return fills
@@ -138,6 +154,7 @@ class _Rewriter:
             for content in contents
             for one in stores_to_inp(o, content.tiles[0], content.parts[number])
         ]
-        if number in self.in_dram or not contents:
-            made.append(o)
-        return made
+        cells = self.in_dram.get(number) if contents else None
+        if cells is not None:
+            return made + stores_to_dram(o, cells)
+        return [*made, o] if number in self.in_dram or not contents else made
