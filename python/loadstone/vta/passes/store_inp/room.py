@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-import numpy as np
-
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
+from loadstone.vta.passes.store_inp.filling import Filling
 from loadstone.vta.passes.store_inp.flow import Flow, InpContent
 from loadstone.vta.passes.store_inp.halo import with_halo
 from loadstone.vta.passes.store_inp.padding import can_fill, filler
 from loadstone.vta.stream.operations import VirtualTile, tiles_of
 
 __all__ = ["Room"]
-
 
 #: Parts of INP, in eighths, that contents of layers in turns may fill beside what is loaded: little
 #: is, and need not have room twice.
@@ -50,13 +48,18 @@ class Room:
         """As above. eighths: of INP, which these may fill beside what is loaded. Where layers take
         turns, first what their turns need, and of the others what then has room."""
         found: list[InpContent] = []
+        filling = Filling(self.lives, self.count)
         if self.in_turns:
-            self._choose(self._by_halos(), found, _IN_TURNS)
-        self._choose(self._by_groups(self.flow.contents), found, eighths)
+            self._choose(self._by_halos(), found, filling, _IN_TURNS)
+        self._choose(self._by_groups(self.flow.contents), found, filling, eighths)
         return found
 
     def _choose(
-        self, groups: Iterable[Sequence[InpContent]], found: list[InpContent], eighths: int
+        self,
+        groups: Iterable[Sequence[InpContent]],
+        found: list[InpContent],
+        filling: Filling,
+        eighths: int,
     ) -> None:
         kept = {content.tiles[0] for content in found}
         for group in groups:
@@ -64,7 +67,7 @@ class Room:
             if not all(can_fill(load, self.filler) for load in padded):
                 continue
             new = [content for content in group if content.tiles[0] not in kept]
-            if new and self._fits(found, new, eighths):
+            if new and self._fits(filling, new, eighths):
                 found += new
                 kept |= {content.tiles[0] for content in new}
 
@@ -85,28 +88,18 @@ class Room:
         numbers = (*content.parts, *content.left, *content.used)
         return all(self.layers[number] in self.in_turns for number in numbers)
 
-    def _fits(
-        self, contents: Sequence[InpContent], new: Sequence[InpContent], eighths: int
-    ) -> bool:
-        """Beside what is loaded, each tile while the one before it is in use; where layers take
-        turns, while the new ones live."""
-        change = np.zeros(self.count + 1, np.int64)
-        stored = {tile for content in (*contents, *new) for tile in content.tiles}
-        for content in (*contents, *new):
-            change[content.first] += content.size
-            change[content.used[-1] + 1] -= content.size
-        before: int | None = None
-        for tile, (first, last) in self.lives.items():
-            if tile in stored:
-                continue
-            change[first if before is None else before] += tile.size_tiles
-            change[last + 1] -= tile.size_tiles
-            before = first
-        filled = np.cumsum(change)
+    def _fits(self, filling: Filling, new: Sequence[InpContent], eighths: int) -> bool:
+        """Beside what is loaded and was chosen; where layers take turns, while the new ones live.
+        If so, filling has them."""
+        filling.add(new)
+        filled = filling.filled
         if self.in_turns:
             first = min(content.first for content in new)
             filled = filled[first : max(content.used[-1] for content in new) + 1]
-        return int(filled.max()) <= self.depth * eighths // 8
+        if int(filled.max()) <= self.depth * eighths // 8:
+            return True
+        filling.take_back(new)
+        return False
 
 
 def _life(content: InpContent) -> int:
