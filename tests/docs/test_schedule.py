@@ -71,7 +71,7 @@ def test_the_commands_and_the_program_run_in_order(
                     servers.enter_context(served(line))
                 else:
                     assert main(shlex.split(line)[1:]) == 0, line
-    assert [kind for kind, _ in BLOCKS].count("bash") == 5
+    assert [kind for kind, _ in BLOCKS].count("bash") == 6
     assert json.loads(Path("served.log").read_text()) == {
         "networks": 2,
         "runs": 4,

@@ -86,7 +86,7 @@ class WideSum:
 def find_wide_sum(
     wanted: IntArray, scales: tuple[float, float], output: OutputRange
 ) -> WideSum | None:
-    """One whose weights are near. wanted, scales: as of find_weighted_sum."""
+    """One whose weights are near. wanted (256, 256), scales: as of find_weighted_sum."""
     outcomes = _Outcomes(wanted)
     if len(outcomes.values) < 2:
         return None

@@ -47,7 +47,7 @@ class ConstantPool:
         ]
 
     def zero_tiles(self) -> dict[str, Array]:
-        """As VtaProgram has them."""
+        """As VtaProgram has them, (tiles,) each."""
         found = {}
         for name, (memory, tiles) in self.constants.items():
             zeros = np.logical_not(np.any(tiles, axis=tuple(range(1, tiles.ndim))))

@@ -75,7 +75,7 @@ class Flow:
 
     def to_dram(self, chosen: Collection[InpContent]) -> Mapping[int, Int64Array | None]:
         """By numbers of the stores to DRAM that somebody reads, when these contents are stored to
-        INP, which of their cells; None: all."""
+        INP, which of their cells, (cells,); None: all."""
         cells: dict[int, list[Int64Array]] = {}
         for one in chosen:
             for number, own in one.left.items():
