@@ -81,13 +81,14 @@ module lds_load_engine #(
   assign request = asks && !refused;
 
   // --- receivers, in turn ---------------------------------------------------------------------------------
-  logic [LOADS-1:0] newest, oldest, receives, ends, ended, padded, occupies, codes;
+  logic [LOADS-1:0] newest, oldest, receives, ends, ended, padded, occupies, in_groups_of, codes;
   write_t [LOADS-1:0] writes;
   logic [LOADS-1:0][15:0] received;
   entry_t [LOADS-1:0] loads;
   logic requested;  // the newest has no request left
 
-  planes_t planes;
+  // Packed weights are unpacked here, once: words come one LOAD after the other.
+  unpacked_t planes, unpacked;
   if (PLANES) begin : g_planes
     lds_weight_planes weight_planes (
         .clk, .clear, .take(beat && (codes & receives) != 0), .last(ends != 0), .word(beat_data), .complete(planes.complete), .row(planes.row),
@@ -96,11 +97,25 @@ module lds_load_engine #(
   end else begin : g_no_planes
     assign planes = '0;
   end
+  if (GROUPS) begin : g_groups
+    logic packs, packed_before;
+    logic [2*BUS_BITS-1:0] weights;
+    assign packs = beat && (in_groups_of & receives) != 0;
+    lds_weight_groups weight_groups (.clk, .clear, .take(packs), .last(ends != 0), .word(beat_data), .weights);
+    always_ff @(posedge clk) packed_before <= packs;
+    always_comb begin
+      unpacked = planes;
+      if (!PLANES || packed_before) unpacked.weights = weights;
+    end
+  end else begin : g_no_groups
+    assign unpacked = planes;
+  end
+  wire [15:0] first_tile = 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * 32'(width) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
   for (genvar r = 0; r < LOADS; r++) begin : g_receiver
     lds_load_receiver #(.PADS(PADS), .GROUPS(GROUPS), .PLANES(PLANES)) receiver (
-        .clk, .clear, .insn(loads[r].insn), .begins(begins && newest[r]), .checked(checked && newest[r]), .width, .fits_nothing,
+        .clk, .clear, .insn(loads[r].insn), .begins(begins && newest[r]), .checked(checked && newest[r]), .first_tile, .width, .fits_nothing,
         .refused(refused && newest[r]), .pad_value, .oldest(oldest[r]), .occupied((occupies & ~(LOADS'(1) << r)) != 0), .beat(beat && receives[r]),
-        .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .planes, .codes(codes[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])
+        .beat_data, .last_beat(ends[r]), .occupies(occupies[r]), .unpacked, .in_groups(in_groups_of[r]), .codes(codes[r]), .padded(padded[r]), .write(writes[r]), .bytes(received[r]), .done(ended[r])
     );
   end
   assign done = ended != 0;

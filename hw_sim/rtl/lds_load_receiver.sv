@@ -20,6 +20,7 @@ module lds_load_receiver #(
     input logic [127:0] insn,
     input logic begins,
     input logic checked,
+    input logic [15:0] first_tile,
     input logic [16:0] width,
     input logic fits_nothing,  // in the cycle of `checked`: a LOAD of nothing is valid
     input logic refused,
@@ -28,8 +29,9 @@ module lds_load_receiver #(
     input logic occupied,  // the write port, by another LOAD
     input logic beat,
     input logic [BUS_BITS-1:0] beat_data,
-    input planes_t planes,  // in the cycle after a beat of WGT_PLANES
-    output logic codes,  // its beats are such
+    input unpacked_t unpacked,  // in the cycle after a beat of WGT_4BIT or WGT_PLANES
+    output logic in_groups,  // its beats are of the former
+    output logic codes,  // of the latter
     output logic last_beat,
     output logic occupies,  // the write port, in the next cycle
     output logic padded,  // no padding is left
@@ -43,7 +45,8 @@ module lds_load_receiver #(
   wire [2:0] memory = insn[MEMORY_MEMORY_ID_AT+:3];
   wire [4:0] tile_bytes_log2 = tile_log2(memory);
   wire [15:0] y_size = insn[MEMORY_Y_SIZE_AT+:16], x_size = insn[MEMORY_X_SIZE_AT+:16], x_stride = insn[MEMORY_X_STRIDE_AT+:16];
-  wire is_uop = memory == MEMORY_UOP, in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
+  wire is_uop = memory == MEMORY_UOP;
+  assign in_groups = GROUPS && memory == MEMORY_WGT_4BIT;
   assign codes = PLANES && memory == MEMORY_WGT_PLANES;
   wire [7:0] value = memory == PADS ? pad_value : 8'd0;
 
@@ -71,34 +74,18 @@ module lds_load_receiver #(
   write_t first, second, third;
   logic [2:0] ended;  // the last beat, one to three cycles ago and more
 
-  // Numbers of 4 bits become weights between the first and the second register.
-  logic [2*BUS_BITS-1:0] weights;
-  if (GROUPS) begin : g_groups
-    logic [2*8*BLOCK-1:0] held;
-    always_ff @(posedge clk) if (takes && heads) held[32'(word)*BUS_BITS+:BUS_BITS] <= beat_data;
-    for (genvar n = 0; n < 2 * BUS_BYTES; n++) begin : g_weight
-      wire [LOG_BLOCK-1:0] output_lane = LOG_BLOCK'((32'(first.word) * 2 * BUS_BYTES + n) >> LOG_BLOCK);
-      wire [7:0] multiplier = held[32'(output_lane)*8+:8], minimum = held[(BLOCK+32'(output_lane))*8+:8];
-      wire [11:0] product = 12'(first.data[4*n+:4]) * 12'(multiplier) + 12'd4;
-      assign weights[8*n+:8] = minimum + product[10:3];
-    end
-  end else begin : g_no_groups
-    assign weights = '0;
-  end
-
   always_ff @(posedge clk) begin
     first <= '{
         valid: takes && !(in_groups && heads), pad: 1'b0, wide: in_groups || codes, memory: in_groups || codes ? MEMORY_WGT : memory, tile: tile,
         word: is_uop ? WORD_INDEX_BITS'(skew) : word, count: uops_here, pad_value: value, data: beat_data, second: '0
     };
     second <= first;
-    if (GROUPS && first.wide) {second.second, second.data} <= weights;
+    if ((GROUPS || PLANES) && first.wide) {second.second, second.data} <= unpacked.weights;
     if (PLANES && codes) begin  // rows_left counts tiles; rows behind them are not written
-      second.valid <= first.valid && planes.complete && rows_left != 0;
+      second.valid <= first.valid && unpacked.complete && rows_left != 0;
       second.tile <= tile;
-      second.word <= planes.row;
-      {second.second, second.data} <= planes.weights;
-      if (first.valid && planes.complete && planes.tile_ends) begin
+      second.word <= unpacked.row;
+      if (first.valid && unpacked.complete && unpacked.tile_ends) begin
         tile <= tile + 16'd1;
         rows_left <= rows_left - 16'(rows_left != 0);
       end
@@ -128,7 +115,7 @@ module lds_load_receiver #(
       x_left <= x_size;
       word <= '0;
       last_word <= WORD_INDEX_BITS'((32'd1 << tile_bytes_log2) / BUS_BYTES - 1);
-      tile <= 16'(32'(insn[MEMORY_SRAM_BASE_AT+:16]) + 32'(insn[MEMORY_Y_PAD_0_AT+:4]) * 32'(width) + 32'(insn[MEMORY_X_PAD_0_AT+:4]));
+      tile <= first_tile;
       skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       row_skew <= UOPS > 1 ? SKEW_BITS'(insn[MEMORY_DRAM_BASE_AT+:32]) : '0;
       ended <= y_size == 0 ? 3'b111 : 3'b000;

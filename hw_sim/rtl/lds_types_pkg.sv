@@ -93,13 +93,13 @@ package lds_types_pkg;
     logic [BUS_BITS-1:0] data, second;  // wide: the second word
   } write_t;
 
-  // What bit planes became in a cycle: a row of weights, two words of a tile.
+  // What a word of packed weights became in a cycle: two words of a tile. Of bit planes it is a row.
   typedef struct packed {
     logic complete;
     logic [WORD_INDEX_BITS-1:0] row;  // of its tile
     logic tile_ends;  // with this row
     logic [2*BUS_BITS-1:0] weights;
-  } planes_t;
+  } unpacked_t;
 
   // A write of a STORE into INP: a whole tile.
   typedef struct packed {

@@ -128,11 +128,11 @@ def test_capabilities_take_the_area_that_synthesis_counts() -> None:
     )
     planes = more(with_capability(Capability.WEIGHT_CODE))
     assert planes == pytest.approx(
-        {"queues": (785 + 264) * 3.19 / 1e6, "registers": (250 + 131) * 4.52 / 1e6}
+        {"queues": (785 + (678 + 825) / 4) * 3.19 / 1e6, "registers": 467 * 4.52 / 1e6}
     )
     packed = more(with_capability(Capability.WEIGHTS4))
     assert packed == pytest.approx(
-        {"queues": (1702 * 3.19 + 8 * 419) / 1e6, "registers": 391 * 4.52 / 1e6}
+        {"queues": ((1921 + 678 / 4) * 3.19 + 9 * 419) / 1e6, "registers": 548 * 4.52 / 1e6}
     )
 
 

@@ -32,12 +32,13 @@ _WHOLE_TABLES, _WHOLE_BITS = (425 + 2 * 16) / 8, 48 / 8
 #: Stores to INP, for each of 2048 tiles: what tells which memory has it. Two bits do, in memories
 #: of which each of two readers has a copy.
 _STORED_TABLES, _STORED_BITS = 1092 / 2048, 4
-#: In blocks of 16, for each of 64 bits of the bus: weights of 4 bits in each receiver of LOADs, and
-#: their products of 4 by 8 bits, two of which are a multiplier; bit planes once, and in each
-#: receiver.
-_PACKED_TABLES, _PACKED_BITS, _PACKED_MULTIPLIERS = (1380 + 2 * 161) / 64, 391 / 64, 16 / 2 / 64
+#: In blocks of 16, for each of 64 bits of the bus: each of four receivers writes two words at once,
+#: where weights of 4 bits or bit planes become these; what unpacks the former, with 18 multipliers
+#: of which two are one of 8 by 8; what decodes the latter, and what each receiver counts of it.
+_WIDE_TABLES, _WIDE_BITS = 678 / 4 / 64, 869 / 4 / 64
+_PACKED_TABLES, _PACKED_BITS, _PACKED_MULTIPLIERS = (1575 + 2 * 173) / 64, 331 / 64, 18 / 2 / 64
 _PLANE_TABLES, _PLANE_BITS = (769 + 2 * 8) / 64, 250 / 64
-_PLANE_RECEIVER_TABLES, _PLANE_RECEIVER_BITS = (216 + 2 * 24) / 64, 131 / 64
+_ROW_TABLES = (633 + 2 * 96) / 4 / 64
 
 
 def _loads_ahead(config: HwConfig) -> int:
@@ -56,15 +57,21 @@ def window_bits(config: HwConfig) -> float:
     return _WINDOW_BITS * config.has(Capability.DEPTHWISE)
 
 
+def _wide_bus(config: HwConfig) -> int:
+    """Bits of the bus, for each receiver of LOADs that writes two words at once."""
+    wide = config.has(Capability.WEIGHTS4) or config.has(Capability.WEIGHT_CODE)
+    return (1 + _loads_ahead(config)) * config.bus_bits * wide
+
+
 def moving_tables(config: HwConfig) -> float:
     """Of LOADs and STOREs: receivers of LOADs ahead, unpacking of weights, stores to INP and of
     whole accumulators."""
-    receivers, bus = 1 + _loads_ahead(config), config.bus_bits
-    planes = _PLANE_TABLES + receivers * _PLANE_RECEIVER_TABLES
+    planes = _PLANE_TABLES * config.bus_bits + _ROW_TABLES * _wide_bus(config)
     return (
         _AHEAD_TABLES * _loads_ahead(config)
-        + receivers * bus * _PACKED_TABLES * config.has(Capability.WEIGHTS4)
-        + bus * planes * config.has(Capability.WEIGHT_CODE)
+        + _WIDE_TABLES * _wide_bus(config)
+        + _PACKED_TABLES * config.bus_bits * config.has(Capability.WEIGHTS4)
+        + planes * config.has(Capability.WEIGHT_CODE)
         + _WHOLE_TABLES * config.batch * config.block * config.has(Capability.STORE_ACC)
         + _STORED_TABLES * config.depth(Memory.INP) * config.has(Capability.STORE_INP)
     )
@@ -72,21 +79,18 @@ def moving_tables(config: HwConfig) -> float:
 
 def moving_bits(config: HwConfig) -> float:
     """Flip-flops of LOADs and STOREs, as moving_tables."""
-    receivers, bus = 1 + _loads_ahead(config), config.bus_bits
-    planes = _PLANE_BITS + receivers * _PLANE_RECEIVER_BITS
     return (
         _AHEAD_BITS * _loads_ahead(config)
-        + receivers * bus * _PACKED_BITS * config.has(Capability.WEIGHTS4)
-        + bus * planes * config.has(Capability.WEIGHT_CODE)
+        + _WIDE_BITS * _wide_bus(config)
+        + _PACKED_BITS * config.bus_bits * config.has(Capability.WEIGHTS4)
+        + _PLANE_BITS * config.bus_bits * config.has(Capability.WEIGHT_CODE)
         + _WHOLE_BITS * config.batch * config.block * config.has(Capability.STORE_ACC)
     )
 
 
 def unpacking_multipliers(config: HwConfig) -> float:
     """Multipliers of 8 bits that weights of 4 bits take on their way to WGT."""
-    receivers = 1 + _loads_ahead(config)
-    multipliers = receivers * config.bus_bits * _PACKED_MULTIPLIERS
-    return multipliers * config.has(Capability.WEIGHTS4)
+    return _PACKED_MULTIPLIERS * config.bus_bits * config.has(Capability.WEIGHTS4)
 
 
 def second_inp_bytes(config: HwConfig) -> int:
