@@ -202,4 +202,5 @@ def test_the_table_of_queues_is_that_of_the_oracles() -> None:
         Memory.INP,
         Memory.WGT,
         Memory.WGT_4BIT,
+        Memory.WGT_PLANES,
     }
