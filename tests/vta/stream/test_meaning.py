@@ -22,8 +22,10 @@ from loadstone.vta.stream.operations import (
     DramTile,
     FillNest,
     GemmNest,
+    LaneWindow,
     Operation,
     RequantizeNest,
+    StoreRequantization,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -244,6 +246,78 @@ def test_a_store_writes_the_low_bits_of_rows(
     store = TileStore(ACC, offset, DramTile("out", first), y_size, x_size, x_stride)
     execute([load, store], dram, CONFIG)
     np.testing.assert_array_equal(dram["out"], wanted)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_store_that_requantizes_takes_three_operands_a_row(step: int) -> None:
+    """Two rows of three tiles; the second row's operands are `step` tiles further."""
+    dram: dict[str, Tiles] = {**DRAM, "out": np.zeros((TILES, 2, 4), np.int8)}
+    loads = [
+        TileLoad(Memory.ACC, tile, 0, DramTile(tile.name, 0), 1, TILES, 0) for tile in (ACC, OTHER)
+    ]
+    rounding = next(iter(Rounding))
+    by = StoreRequantization(OTHER, 6, step, 3, -100, 90, rounding)
+    store = TileStore(ACC, 1, DramTile("out", 2), 2, 3, 5, requantization=by)
+    execute([*loads, store], dram, CONFIG)
+    for y, x in np.ndindex(2, 3):
+        operands = DRAM["other"][6 + y * step : 9 + y * step]
+        bias, multiplier, shift = operands
+        total = wrap_int32(DRAM["acc"][1 + 3 * y + x].astype(np.int64) + bias)
+        moved = requantize(total, multiplier, shift, rounding).astype(np.int64) + 3
+        wanted = np.minimum(np.maximum(moved, -100), 90)
+        np.testing.assert_array_equal(dram["out"][2 + 5 * y + x], wanted)
+
+
+def test_a_whole_store_writes_all_bits() -> None:
+    out = {"acc": DRAM["acc"], "out": np.zeros((TILES, 2, 4), np.int32)}
+    load = TileLoad(Memory.ACC, ACC, 0, DramTile("acc", 0), 1, TILES, 0)
+    execute([load, TileStore(ACC, 0, DramTile("out", 0), 1, TILES, 0, whole=True)], out, CONFIG)
+    np.testing.assert_array_equal(out["out"], DRAM["acc"])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
+    ("log_block", "rows", "columns"), [(3, 1, 2), (3, 2, 3), (4, 1, 1), (4, 2, 3), (4, 3, 2)]
+)
+def test_a_window_multiplies_lane_by_lane(
+    log_block: int, rows: int, columns: int, *, wide: bool
+) -> None:
+    """Blocks of 16 have three rows of four weights in a lane, of 8 two; the window's last row has
+    the last of them, and the wide weight is the fourth there."""
+    config = replace(CONFIG, log_block=log_block)
+    block, room = config.block, min(3, config.block // 4)
+    rng = np.random.default_rng(rows)
+    inp = rng.integers(-128, 128, (TILES, 2, block)).astype(np.int8)
+    wgt = rng.integers(-128, 128, (2, block, block)).astype(np.int8)
+    dram: dict[str, Tiles] = {"inp": inp, "wgt": wgt, "out": np.zeros((4, 2, block), np.int32)}
+    acc, tile, weights = (
+        VirtualTile(memory, count, memory.name)
+        for memory, count in ((Memory.ACC, 4), (Memory.INP, TILES), (Memory.WGT, 2))
+    )
+    window = LaneWindow(rows, columns, 7, wide=wide)
+    nest = GemmNest(
+        (4,), Access(acc, 0, (1,)), Access(tile, 1, (5,)), Access(weights, 1, (0,)), window
+    )
+    execute(
+        [
+            TileLoad(Memory.INP, tile, 0, DramTile("inp", 0), 1, TILES, 0),
+            TileLoad(Memory.WGT, weights, 0, DramTile("wgt", 0), 1, 2, 0),
+            FillNest((4,), Access(acc, 0, (1,)), 0),
+            nest,
+            TileStore(acc, 0, DramTile("out", 0), 1, 4, 0, whole=True),
+        ],
+        dram,
+        config,
+    )
+    for step, row, lane in np.ndindex(4, 2, block):
+        taps = [
+            (r, c, 1, int(wgt[1, lane, 4 * (room - rows + r) + c]))
+            for r, c in np.ndindex(rows, columns)
+        ]
+        taps += [(rows - 1, 0, 128, int(wgt[1, lane, 4 * room - 1]))] if wide else []
+        first = 1 + 5 * step
+        wanted = sum(by * int(inp[first + 7 * r + c, row, lane]) * w for r, c, by, w in taps)
+        assert dram["out"][step, row, lane] == wanted
 
 
 # --- what no operation wrote, and what has no one meaning -----------------------------------------
