@@ -9,7 +9,7 @@ Next: hw_config.py checks every new HwConfig.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from loadstone.errors import ConfigError, shortened
@@ -183,11 +183,18 @@ def check_capabilities(device: str, n: DeviceNumbers, capabilities: Capability) 
     _check_weight_code(device, n, capabilities)
 
 
+def _refuse(device: str, capability: str, rules: Sequence[tuple[str, bool]]) -> None:
+    """rules: what is wanted of the device, and whether it has that. Raises ConfigError."""
+    for what, fits in rules:
+        if not fits:
+            raise ConfigError(f"device {device}: capability {capability} {what}: leave it out")
+
+
 def _check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
     """Refuses the capability depthwise where its windows do not fit. Raises ConfigError."""
     if Capability.DEPTHWISE not in capabilities:
         return
-    for what, fits in (
+    rules = (
         ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
         (
             f"needs blocks of {WINDOW_PITCH} lanes or more: a weight tile has a row of a window in "
@@ -200,9 +207,8 @@ def _check_depthwise(device: str, n: DeviceNumbers, capabilities: Capability) ->
             "no factor",
             n.products_per_multiplier == 1,
         ),
-    ):
-        if not fits:
-            raise ConfigError(f"device {device}: capability depthwise {what}: leave it out")
+    )
+    _refuse(device, "depthwise", rules)
 
 
 def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
@@ -210,7 +216,7 @@ def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> 
     if Capability.WEIGHTS4 not in capabilities:
         return
     beat = n.bus_bits // 8
-    for what, fits in (
+    rules = (
         ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
         (
             f"needs blocks of 4 to {GROUP_WEIGHTS} lanes, not {1 << n.log_block}: a group fills "
@@ -222,16 +228,15 @@ def _check_weights4(device: str, n: DeviceNumbers, capabilities: Capability) -> 
             "multipliers or weights",
             beat <= 2 << n.log_block,
         ),
-    ):
-        if not fits:
-            raise ConfigError(f"device {device}: capability weights4 {what}: leave it out")
+    )
+    _refuse(device, "weights4", rules)
 
 
 def _check_weight_code(device: str, n: DeviceNumbers, capabilities: Capability) -> None:
     """Refuses the capability weight_code where a row of weights is none. Raises ConfigError."""
     if Capability.WEIGHT_CODE not in capabilities:
         return
-    for what, fits in (
+    rules = (
         ("is of integers, and the device computes on bfloat16", n.log_width < FLOAT_WIDTH),
         (
             f"needs blocks of {PLANE_WEIGHTS} lanes or more, not {1 << n.log_block}: a tile holds "
@@ -243,9 +248,8 @@ def _check_weight_code(device: str, n: DeviceNumbers, capabilities: Capability) 
             "comes in a cycle",
             n.bus_bits == 8 * PLANE_WORD_BYTES,
         ),
-    ):
-        if not fits:
-            raise ConfigError(f"device {device}: capability weight_code {what}: leave it out")
+    )
+    _refuse(device, "weight_code", rules)
 
 
 def check_registers(device: str, registers: str, pages: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 
 In:   operations of a layer or of a part of it, and their constants.
 Out:  the operations, which read those of a part where the whole layer has them.
-Next: cores.py keeps the constants of several devices so, chains.py those of bands of rows.
+Next: cores.py keeps the constants of several devices so, bands.py those of bands of rows.
 """
 
 from __future__ import annotations

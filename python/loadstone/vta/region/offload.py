@@ -13,7 +13,7 @@ the region becomes several programs (region/pieces.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -104,7 +104,7 @@ class OffloadedRegion(LoweredRegion):
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
         for position, operator in enumerate(inside):
-            self._lower(operator, position, host)
+            self._lower(operator, position)
         self._turns: dict[str, list[LayerOperation]] = {}  # by the first layer of a chain
         self._chains: list[tuple[str, ...]] = []
         if self.takes_turns and config.has(Capability.STORE_INP):
@@ -258,13 +258,9 @@ class OffloadedRegion(LoweredRegion):
             return None
         return im2col_input(operator, self.config, self.request.of_layer(operator, self.config))
 
-    def _lower(self, operator: g.Operator, position: int, host: Set[str]) -> None:
+    def _lower(self, operator: g.Operator, position: int) -> None:
         request = self.request.of_layer(operator, self.config)
-        folded = (
-            im2col_input(operator, self.config, request)
-            if operator.inputs and operator.input.name in host
-            else None
-        )
+        folded = self._folded(operator)
         for tensor in (*operator.inputs, *operator.outputs):
             if folded is not None and tensor is operator.input:
                 dtype = layout_type(self.config)
