@@ -90,6 +90,7 @@ JUDGES = {
     f"{_VTA}/region/phases.py": [f"{_TESTS}/region/test_phases.py"],
     f"{_VTA}/region/verify_pieces.py": [f"{_TESTS}/region/test_verify_pieces.py"],
     f"{_VTA}/integers/joined.py": [f"{_TESTS}/integers/test_joined.py"],
+    "python/loadstone/analysis/bounds.py": ["tests/analysis/test_bounds_by_hand.py"],
     "python/loadstone/analysis/response.py": ["tests/analysis/test_response.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],

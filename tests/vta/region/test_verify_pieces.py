@@ -85,6 +85,33 @@ def test_pieces_are_the_region_in_its_order(
     refused(THREE, spoil(pieces()), said)
 
 
+def test_one_tile_of_another_piece_is_enough() -> None:
+    first, second, third = pieces()
+    wgt = getattr(first[PRODUCT][1], "wgt")  # noqa: B009
+    made = changed(second, PRODUCT, wgt=wgt)
+    refused(THREE, [first, made, third], "piece 1 uses a tile of another one")
+
+
+def test_what_is_loaded_again_belongs_to_the_layer_that_a_piece_begins_with() -> None:
+    """Also where this ends with the next operation."""
+    w, acc = VirtualTile(Memory.WGT, 1, "w"), VirtualTile(Memory.ACC, 1, "acc")
+    x = VirtualTile(Memory.INP, 1, "x")
+    dst = Access(acc, 0, ())
+    operations: Piece = [
+        ("z", load_of(Memory.WGT, w, "w")),
+        ("a", FillNest((), dst, 0)),
+        ("b", load_of(Memory.INP, x, "x")),
+        ("b", GemmNest((), dst, Access(x, 0, ()), Access(w, 0, ()))),
+    ]
+    for name in "zab":
+        again = [(name, operations[0][1]), *operations[1:]]
+        parts = on_own_tiles(operations[:1], again)
+        if name == "a":
+            verify_pieces(operations, parts, CONFIG, APART)
+        else:
+            refused(operations, parts, f"{name} does something")
+
+
 # --- one operation --------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("number", "values"),
@@ -247,26 +274,42 @@ def test_all_loads_of_a_tile_are_done_again_in_their_order() -> None:
     refused(ended, on_own_tiles(*parts[:2]), "piece 1 is not as long|does something")
 
 
+def test_a_load_behind_a_cut_is_not_done_in_front_of_it() -> None:
+    """It changes a part of what lives across the cut."""
+    w, x, acc = (VirtualTile(m, 2, m.name) for m in (Memory.WGT, Memory.INP, Memory.ACC))
+    product = GemmNest((), Access(acc, 0, ()), Access(x, 0, ()), Access(w, 0, ()))
+    whole = ("a", load_of(Memory.WGT, w, "w"))
+    part = ("a", TileLoad(Memory.WGT, w, 1, DramTile("w", 5), 1, 1, 1))
+    turn: Piece = [("a", load_of(Memory.INP, x, "x")), ("a", product)]
+    own = VirtualTile(Memory.ACC, 2, "own")
+    first: Piece = [whole, ("a", FillNest((), Access(own, 0, ()), 0))]
+    operations = [*first, part, *turn]
+    verify_pieces(operations, on_own_tiles(first, [whole, part, *turn]), CONFIG, APART)
+    refused(operations, on_own_tiles(first, [whole, part, part, *turn]), "is not as long|does some")
+
+
 TILE = CONFIG.tile_bytes(Memory.INP)
 
 
 @pytest.mark.parametrize(
-    ("y", "right"),
+    ("x", "y", "right"),
     [
-        (Address(2, 8 * TILE), True),
-        (Address(2, 7 * TILE), False),
-        (Address(2, 2 * TILE), False),
-        (Address(3, 2 * TILE), True),
+        (Address(2, 0), Address(2, 8 * TILE), True),
+        (Address(2, 0), Address(2, 7 * TILE), False),
+        (Address(2, 0), Address(2, 2 * TILE), False),
+        (Address(2, 0), Address(3, 2 * TILE), True),
+        (Address(2, 16 * TILE), Address(2, 0), True),
+        (Address(2, 16 * TILE), Address(2, TILE), False),
     ],
 )
-def test_what_is_stored_where_something_is_loaded_again(y: Address, right: bool) -> None:
-    """All turns read the first eight tiles; the first one stores eight behind them, or on them."""
-    x = THREE[INPUT][1]
-    assert isinstance(x, TileLoad)
-    operations = _with_one_input(THREE, x)
+def test_what_is_stored_where_something_is_loaded_again(
+    x: Address, y: Address, right: bool
+) -> None:
+    """All turns read the first eight tiles; the others stand beside them, or on them."""
+    operations = _with_one_input(THREE, THREE[INPUT][1])
     made = cut(operations, CONFIG, APART, 200)
     assert len(made) == 3
-    where = {**APART, "y": y}
+    where = {**APART, "x": x, "y": y}
     if right:
         verify_pieces(operations, made, CONFIG, where)
     else:
