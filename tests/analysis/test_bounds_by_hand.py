@@ -13,7 +13,10 @@ from loadstone.analysis.bounds import Bound, SharedNetwork, blocks_of, bound, bo
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import ProgramDevice
 from loadstone.errors import ConfigError
+from tests.commands.test_exported_several import with_weights_of_another
+from tests.further import branches
 from tests.runtime.test_schedule import CONFIG, MODEL, in_parts
+from tests.sample_model import entries_model
 
 #: Of each program, in order: its device, and whether it may start beside those before it.
 Marks = Sequence[tuple[int, bool]]
@@ -120,6 +123,26 @@ def test_a_model_whose_first_step_is_beside_none_has_a_block_of_it() -> None:
     assert step is alone.steps[0]
 
 
+def test_devices_of_two_clocks_have_no_bound() -> None:
+    _, artifact = branches(CONFIG, replace(CONFIG, name="beside", clock_mhz=100))
+    with pytest.raises(ConfigError, match="beside has 100 MHz, vtaq-1x16x16 200 MHz"):
+        blocks_of(artifact, CONFIG, None, 0)
+
+
+def test_a_program_that_reads_what_another_has_left_has_no_bound() -> None:
+    artifact = with_weights_of_another(MODEL)
+    with pytest.raises(ConfigError, match="step 1, instruction 4: it is not certain"):
+        blocks_of(artifact, CONFIG, None, 0)
+
+
+def test_of_a_model_with_entries_the_first_is_bounded() -> None:
+    model = entries_model()
+    assert [entry.steps for entry in model.entries] == [1, 1, 2]
+    assert blocks_of(model, CONFIG, None, 7) == (7,)
+    assert SharedNetwork(model, (7,), 9, 9).longest_step is model.steps[0]
+    assert model.steps[0] != model.steps[1]
+
+
 def test_all_responses_must_be_within_deadlines() -> None:
     networks = [SharedNetwork(MODEL, (10,), 100, 15), SharedNetwork(MODEL, (20,), 100, 30)]
     found = bound(networks, ["so it is"])
@@ -130,6 +153,8 @@ def test_all_responses_must_be_within_deadlines() -> None:
     late = [replace(networks[0], deadline=29), networks[1]]
     assert bound(late).schedulable
     assert not bound([late[0], replace(networks[1], deadline=29)]).schedulable
+    with pytest.raises(ValueError, match="longer"):
+        Bound(late, [29], 0.3).schedulable  # noqa: B018
     assert not Bound(late, [29, None], 0.3).schedulable
     assert not Bound(late, [None, 30], 0.3).schedulable
 
