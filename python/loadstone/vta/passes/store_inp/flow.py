@@ -124,9 +124,10 @@ class _Walk:
     def store(self, number: int, o: TileStore) -> None:
         """It writes, and where somebody outside reads that it stays."""
         region, cells = self.cells.of(o)
-        self.writer[region][cells] = number
+        # whole accumulators are nothing that another store could leave in INP
+        self.writer[region][cells] = _NOBODY if o.whole else number
         self.cell[region][cells] = np.arange(len(cells))
-        if o.dram.tensor not in self.program.inside:
+        if o.whole or o.dram.tensor not in self.program.inside:
             self.outside.add(number)
 
     def load(self, number: int, o: TileLoad) -> None:
