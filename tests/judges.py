@@ -89,7 +89,11 @@ JUDGES = {
     ],
     f"{_PROVE}/alu_lanes.py": ["tests/prove/test_alu_lanes.py"],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
-    "python/loadstone/vta/region/phases.py": ["tests/vta/region/test_phases.py"],
+    f"{_VTA}/region/phases.py": [f"{_TESTS}/region/test_phases.py"],
+    f"{_VTA}/region/verify_pieces.py": [f"{_TESTS}/region/test_verify_pieces.py"],
+    f"{_VTA}/integers/joined.py": [f"{_TESTS}/integers/test_joined.py"],
+    "python/loadstone/analysis/bounds.py": ["tests/analysis/test_bounds_by_hand.py"],
+    "python/loadstone/analysis/response.py": ["tests/analysis/test_response.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
@@ -173,6 +177,7 @@ JUDGES = {
 #: Of a file that holds more than a judge: the functions that are one.
 FUNCTIONS = {
     "python/loadstone/partition/segments.py": {"verify_segments", "_verify_ends"},
+    f"{_VTA}/integers/joined.py": {"prove_blocks"},
     f"{_VTA}/region/fold_pixels.py": {"verify_columns", "_verify_folded", "_is_folding"},
     "python/loadstone/artifact/memory_layout.py": {"verify_memory", "_verify_sharing"},
     f"{_VTA}/passes/skip_pads/skip_pads.py": {

@@ -51,6 +51,33 @@ def test_who_comes_as_a_block_ends_goes_first() -> None:
     assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
 
 
+def test_who_takes_no_time_waits_for_those_of_higher_priority() -> None:
+    """A network whose steps the host takes no time for, or one without steps."""
+    for none in (BlockTimes((0,), 100), BlockTimes((), 100)):
+        assert none.longest == none.cycles == 0
+        assert longest_responses([none]) == [0]
+        assert longest_responses([BlockTimes((3,), 4), none])[1] == 3
+        # what comes in cycle 4, as the first two end, goes first as well
+        assert longest_responses([BlockTimes((2,), 4), BlockTimes((2,), 100), none])[2] == 6
+
+
+@pytest.mark.parametrize("blocks", [(0,), (), (1,)])
+def test_who_gets_no_time_has_no_bound(blocks: tuple[int, ...]) -> None:
+    full, half = BlockTimes((3,), 3), BlockTimes((2, 2), 8)
+    own = BlockTimes(blocks, 100)
+    assert longest_responses([full, own]) == [3, None]
+    assert longest_responses([half, half, own]) == [5, 8, None]
+
+
+def test_of_so_many_runs_in_a_busy_period_a_bound_is_known() -> None:
+    """With a cycle left in each period, a block of 100,001 is made up for in as many runs as there
+    are cycles to wait."""
+    own = BlockTimes((1,), 2)
+    for blocked, known in ((100_000, True), (100_001, False)):
+        found = longest_responses([own, BlockTimes((blocked + 1,), 1 << 62)])[0]
+        assert found == (blocked + 1 if known else None)
+
+
 def test_utilization_is_the_share_of_time() -> None:
     assert utilization([BlockTimes((3, 2), 10), BlockTimes((1,), 4)]) == pytest.approx(0.75)
 

@@ -69,7 +69,8 @@ def blocks_of(
     artifact: Artifact, device: Device, host_time: HostTime | None, overhead_cycles: int
 ) -> tuple[int, ...]:
     """The most cycles of each block of the first entry. host_time: None counts steps of the host
-    as nothing. overhead_cycles: of the host, to end a block and begin the next. Raises ConfigError
+    as nothing. overhead_cycles: of the host, to end a block and begin the next; of programs that
+    wait for those beside them, the same. Raises ConfigError
     for an artifact of which no bound is known, SimulationError as ProgramSimulator.longest."""
     status, step, instruction = isolated(artifact)
     if status:
@@ -87,7 +88,7 @@ def blocks_of(
         if isinstance(begins, HostStep):
             found.append(overhead_cycles + _host_cycles(begins, artifact, device, host_time))
         else:
-            found.append(overhead_cycles + _together(block, longest))
+            found.append(_together(block, longest, overhead_cycles))
     return tuple(found)
 
 
@@ -106,16 +107,16 @@ def _blocks(artifact: Artifact) -> list[_Block]:
     return found
 
 
-def _together(block: _Block, longest: Mapping[int, int]) -> int:
+def _together(block: _Block, longest: Mapping[int, int], overhead_cycles: int) -> int:
     """Programs side by side take what the longest takes; one whose device is at work waits until
     all before it have ended."""
     total, at_work = 0, dict[int, int]()
     for number, step in block:
         assert isinstance(step, ProgramStep)  # nothing else runs beside one
         if step.device in at_work:
-            total, at_work = total + max(at_work.values()), {}
+            total, at_work = total + max(at_work.values()) + overhead_cycles, {}
         at_work[step.device] = longest[number]
-    return total + max(at_work.values())
+    return total + max(at_work.values()) + overhead_cycles
 
 
 def _check_clocks(artifact: Artifact, device: Device) -> None:

@@ -80,7 +80,9 @@ def _longest(
 ) -> int | None:
     # the block that has begun one cycle before the release
     blocked = max(max((one.longest for one in lower), default=0) - 1, 0)
-    if sum(Fraction(one.cycles, one.period) for one in (*higher, own)) > 1:
+    busy = sum(Fraction(one.cycles, one.period) for one in higher)
+    # where higher priorities take all of the time, a run without cycles never begins, either
+    if busy >= 1 or busy + Fraction(own.cycles, own.period) > 1:
         return None
     last = own.blocks[-1] if own.blocks else 0
     longest, run, start = 0, 0, 0

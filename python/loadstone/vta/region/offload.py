@@ -43,9 +43,10 @@ from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_add
 from loadstone.vta.region.chains import LayerChain, chains_of
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.pack_weights import coded_weights, packed_weights
-from loadstone.vta.region.pieces import cut, verify_pieces
+from loadstone.vta.region.pieces import cut
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.turns import alone, cycles_of, in_turns
+from loadstone.vta.region.verify_pieces import verify_pieces
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
@@ -168,7 +169,7 @@ class OffloadedRegion(LoweredRegion):
             return
         self._programs.clear()
         pieces = cut(self._operations, self.config, addresses, self.piece_cycles, self._packed)
-        verify_pieces(self._operations, pieces)
+        verify_pieces(self._operations, pieces, self.config, addresses)
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
             whole = self._whole(places)

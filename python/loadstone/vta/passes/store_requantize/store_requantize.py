@@ -103,7 +103,7 @@ def _of_tile(
             changes[number] = []
             continue
         assert type(operation) is TileStore
-        parts = requantized.stores(operation)
+        parts = () if operation.whole else requantized.stores(operation)
         if not parts:
             return {}
         was += cost.store(operation.y_size * operation.x_size) + cost.store_rows(operation.y_size)
