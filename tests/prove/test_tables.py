@@ -36,7 +36,7 @@ def test_growing_takes_many_at_once_and_few_again_and_again() -> None:
 def test_rows_of_columns_and_numbers_that_are_none() -> None:
     assert (CONSTANT, CENTRE, RADIUS) == (8, 9, 10)
     table = SourceTable()
-    (fresh,) = table.extend(0, np.ones((8, 1)), np.array([0]), np.array([1]))
+    (fresh,) = table.extend(0, np.ones((8, 1), np.int64), np.array([0]), np.array([1]))
     assert table.itself(np.array([fresh])).tolist() == [NO_SYMBOL] == [-1]
     assert table.wanted(np.array([fresh])).tolist() == [[NO_SOURCE], [NO_SYMBOL]]
 
