@@ -4,12 +4,12 @@ the cases of guest/run_cases.c on the same port.
 
 In:   a network, the kind of board.
 Out:  what the firmware printed; the arguments that boot the cases.
-Next: test_cortex_m.py, test_riscv.py, test_networks.py.
+Next: several.py has several networks; test_cortex_m.py, test_riscv.py, test_networks.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,6 @@ __all__ = [
     "check_exported",
     "exported_lines",
     "firmware",
-    "several_lines",
 ]
 
 
@@ -144,42 +143,6 @@ def check_exported(
         "output " + " ".join(str(byte) for byte in network.outputs[0]),
         f"cycles {network.cycles[0]}",
     ]
-
-
-def several_lines(
-    networks: Mapping[str, Network],
-    folder: Path,
-    *words: str,
-    board: str = "cortex-m",
-    flags: str = "",
-    wrong: Sequence[str] = (),
-) -> list[str]:
-    """What a project of several networks prints, each with its first input. words: for `loadstone
-    export`. wrong: of the device, for which the firmware ends with a status."""
-    kind = BOARDS[board]
-    machine, chain = MACHINES[kind.machine], TOOLCHAINS[kind.toolchain]
-    need(chain.prefix + "gcc", chain.packages)
-    need("make", "make")
-    models, samples = list[str](), list[str]()
-    for name, network in networks.items():
-        network.artifact.save(folder / f"{name}.lds")
-        np.savez(folder / f"{name}.npz", in0=network.inputs[:1])
-        models.append(str(folder / f"{name}.lds"))
-        samples += ["--sample", str(folder / f"{name}.npz")]
-    project = folder / "firmware"
-    export = ["export", *models, "--board", kind.exports, "-o", str(project)]
-    assert main([*export, *samples, *words]) == 0
-    where = f"-DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
-    cached = make_with_cache(chain.prefix + "gcc")
-    run(["make", "-C", project, f"FLAGS=-Werror {kind.prints} {where} {flags}", *kind.make, cached])
-    booted = [kind.boots, project / "model.elf", *kind.arguments]
-    (device,) = {network.device for network in networks.values()}
-    with boot(kind.machine, booted, device=device, faults=wrong) as running:
-        if wrong:
-            with pytest.raises(AssertionError, match="QEMU ended with"):
-                running.finish()
-            return running.lines
-        return running.finish()
 
 
 def exported_lines(

@@ -9,7 +9,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from loadstone.vta.simulator.rtl_build import library
 from loadstone.vta.simulator.sim import ORDERS
 from tests.analysis.faults import KINDS, Fault, faults
-from tests.board import build, cases, console, models, sharing
+from tests.board import build, cases, console, models, several, sharing
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import cases_of, check_exported, exported_lines, firmware, several_lines
+from tests.board.exported import cases_of, check_exported, exported_lines, firmware
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -83,54 +83,12 @@ def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) ->
         cases.check_fails(board.finish(), divided)
 
 
-def several(folder: Path) -> dict[str, Network]:
-    """Two networks that share a device, one with steps in C, one with operators of real numbers."""
-    return {
-        "convolutions": models.convolutions(folder),
-        "dense": models.dense("vtaq-1x16x16"),
-        "island": models.islands(folder),
-        "gate": models.gates(folder),
-    }
-
-
-def said_of(lines: Sequence[str], name: str) -> list[str]:
-    """Its lines, without how long it took in an emulator, which keeps no time."""
-    return [line.partition(", microseconds")[0] for line in lines if line.startswith(f"{name}: ")]
-
-
-def result_of(network: Network) -> list[str]:
-    numbers = " ".join(str(byte) for byte in network.outputs[0])
-    return [f"output {numbers}", f"cycles {network.cycles[0]}"]
-
-
 def test_several_networks_in_one_firmware(tmp_path: Path) -> None:
-    """As exported: released together they run in the order of their priorities, and each gives what
-    it gives alone, in its own cycles, period after period."""
-    networks, runs = several(tmp_path), 3
-    words = ["--priorities", "5,9,2,3", "--periods", "30ms,40ms,0.05s,60ms"]
-    lines = several_lines(networks, tmp_path, *words, flags=f"-DNETWORK_RUNS={runs}u")
-    for name, network in networks.items():
-        assert said_of(lines, name) == [f"{name}: {said}" for said in result_of(network)] * runs
-    ended = list(dict.fromkeys(line.partition(":")[0] for line in lines))
-    assert ended == ["dense", "convolutions", "gate", "island"]
+    several.check_periods(tmp_path, BOARD)
 
 
 def test_a_fault_of_one_network_leaves_the_others_exact(tmp_path: Path) -> None:
-    """A bus error, then a hang, in the first and the third of four runs of the network of highest
-    priority, which comes before the others."""
-    networks, runs = several(tmp_path), 4
-    faults, flags = ["bus-error@0:2", "hang@2:1"], f"-DNETWORK_RUNS={runs}u"
-    lines = several_lines(networks, tmp_path, flags=flags, wrong=faults)
-    first, *others = networks.items()
-    for name, network in others:
-        assert said_of(lines, name) == [f"{name}: {said}" for said in result_of(network)] * runs
-    told = said_of(lines, first[0])
-    bus = "status -30: the device stopped with an error; step 1, instruction 2, "
-    assert told[0].startswith(f"{first[0]}: {bus}"), told
-    healthy = [f"{first[0]}: {said}" for said in result_of(first[1])]
-    rest = [line for line in told[1:] if "status" not in line]
-    assert rest == healthy * 2, told
-    assert sum("status -31: the device hung and was reset" in line for line in told) == 1
+    several.check_faults(tmp_path, BOARD)
 
 
 @more

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.board import build, cases, models
+from tests.board import build, cases, models, several
 from tests.board.emulator import MACHINES, boot
 from tests.board.exported import BOARDS, check_exported, exported_lines, firmware
 from tests.board.models import Network
@@ -41,6 +41,16 @@ def test_exported_project_runs_as_it_is(processor: str, network: Network, tmp_pa
     """`loadstone export --board riscv`, told only where the registers and the interrupt are, and
     for which processor."""
     check_exported(network, tmp_path, board=processor)
+
+
+@pytest.mark.parametrize("processor", ["riscv", pytest.param("riscv32", marks=more)])
+def test_several_networks_in_one_firmware(processor: str, tmp_path: Path) -> None:
+    several.check_periods(tmp_path, processor)
+
+
+@pytest.mark.parametrize("processor", ["riscv", pytest.param("riscv32", marks=more)])
+def test_a_fault_of_one_network_leaves_the_others_exact(processor: str, tmp_path: Path) -> None:
+    several.check_faults(tmp_path, processor)
 
 
 @more

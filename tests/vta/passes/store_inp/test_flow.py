@@ -81,6 +81,14 @@ def test_a_tile_that_others_fill_too_is_none() -> None:
     assert flow.contents[0].first in flow.outside
 
 
+def test_a_tile_that_nobody_reads_is_none() -> None:
+    """Products with weights of zeros are left out, and the load of what they would read stays."""
+    tile = VirtualTile(Memory.INP, 1, "unread")
+    flow = flow_of(beside(TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1)))
+    assert [len(each.tiles) for each in flow.contents] == [2, 2]
+    assert flow.contents[0].first in flow.outside
+
+
 def test_a_tile_that_is_loaded_behind_its_use_is_none() -> None:
     tile, acc = VirtualTile(Memory.INP, 1, "t"), VirtualTile(Memory.ACC, 1, "s")
     w = VirtualTile(Memory.WGT, 1, "w")

@@ -2,8 +2,8 @@
 """Which tiles of INP hold nothing but what the program itself has stored, and where it comes from.
 
 In:   a VtaProgram's operations, in program order, and where its DRAM tensors stand.
-Out:  Flow: for each content of INP tiles, the stores that could put it there, cell by cell; the
-      stores whose tiles somebody else reads from DRAM.
+Out:  Flow: for each content of INP tiles that a product reads, the stores that could put it there,
+      cell by cell; the stores whose tiles somebody else reads from DRAM.
 Next: store_inp.py chooses among these contents.
 
 One walk notes for each tile of DRAM which store wrote it last. Tensors are told apart by their
@@ -157,7 +157,7 @@ class _Walk:
         contents: dict[Hashable, InpContent] = {}
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            if own.is_mixed:
+            if own.is_mixed or not own.is_read:  # products with weights of zeros are left out
                 for writer, _ in own.sources:
                     self._read_outside(writer)
                 continue
