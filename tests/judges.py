@@ -126,6 +126,7 @@ JUDGES = {
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
     f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
+    f"{_PROVE}/tables.py": ["tests/prove/test_tables.py"],
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
