@@ -79,6 +79,8 @@ JUDGES = {
     f"{_VTA}/meaning/reference.py": [
         f"{_TESTS}/meaning/test_limits.py",
         f"{_TESTS}/meaning/test_reference.py",
+        f"{_TESTS}/meaning/test_reference_moves.py",
+        f"{_TESTS}/meaning/test_reference_limits.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     f"{_VTA}/meaning/step_runs.py": [f"{_TESTS}/meaning/test_step_runs.py"],
@@ -118,9 +120,15 @@ JUDGES = {
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
     f"{_PROVE}/machine.py": [
         f"tests/prove/test_{name}.py"
-        for name in ("order_by_hand", "machine_products", "machine", "digits")
+        for name in (
+            *("order_by_hand", "machine_products", "machine"),
+            *("machine_moves", "machine_limits", "digits"),
+        )
     ],
-    f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
+    f"{_PROVE}/memory.py": [
+        f"tests/prove/test_{name}.py"
+        for name in ("memory", "machine", "machine_moves", "machine_limits")
+    ],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
     f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],

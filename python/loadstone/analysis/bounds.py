@@ -21,7 +21,7 @@ from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.runtime.accelerators import further_devices
-from loadstone.runtime.schedule import isolated
+from loadstone.runtime.schedule import why_not_isolated
 from loadstone.simulator.programs import simulators
 
 __all__ = ["Bound", "SharedNetwork", "blocks_of", "bound", "bounds_beside"]
@@ -70,14 +70,11 @@ def blocks_of(
 ) -> tuple[int, ...]:
     """The most cycles of each block of the first entry. host_time: None counts steps of the host
     as nothing. overhead_cycles: of the host, to end a block and begin the next; of programs that
-    wait for those beside them, the same. Raises ConfigError
-    for an artifact of which no bound is known, SimulationError as ProgramSimulator.longest."""
-    status, step, instruction = isolated(artifact)
-    if status:
-        raise ConfigError(
-            f"model {artifact.name!r}, step {step}, instruction {instruction}: it is not certain "
-            "that it reads only what its program has written: it cannot share a device"
-        )
+    wait for those beside them, the same. Raises ConfigError for an artifact of which no bound is
+    known, SimulationError as ProgramSimulator.longest."""
+    reason = why_not_isolated(artifact)
+    if reason:
+        raise ConfigError(f"model {artifact.name!r}, {reason}")
     _check_clocks(artifact, device)
     longest: dict[int, int] = {}
     for simulator in simulators(artifact, device):

@@ -106,7 +106,7 @@ def _lives(
             found[id(operation.dst.tile)].is_there = False
     stores = np.array(
         [
-            (number, *dram_range(operation, operation.memory, addresses, config))
+            (number, *dram_range(operation, addresses, config))
             for number, operation in enumerate(operations)
             if type(operation) is TileStore
         ],
@@ -134,7 +134,7 @@ def _is_overwritten(
     for number in life.loads:
         load = operations[number]
         assert type(load) is TileLoad
-        region, first, past = dram_range(load, load.memory, addresses, config)
+        region, first, past = dram_range(load, addresses, config)
         same = while_it_lives[:, 1] == region
         meets = (while_it_lives[:, 2] < past) & (first < while_it_lives[:, 3])
         if bool((same & meets).any()):
@@ -143,14 +143,10 @@ def _is_overwritten(
 
 
 def dram_range(
-    transfer: TileLoad | TileStore,
-    memory: Memory,
-    addresses: Mapping[str, Address],
-    config: HwConfig,
+    transfer: TileLoad | TileStore, addresses: Mapping[str, Address], config: HwConfig
 ) -> tuple[int, int, int]:
-    """Region, first byte, and the one behind the last, gaps between rows included. memory: whose
-    tiles it moves."""
-    place, tile_bytes = addresses[transfer.dram.tensor], config.tile_bytes(memory)
+    """Region, first byte, and the one behind the last, gaps between rows included."""
+    place, tile_bytes = addresses[transfer.dram.tensor], config.tile_bytes(transfer.memory)
     tiles = (transfer.y_size - 1) * transfer.x_stride + transfer.x_size
     first = place.offset_bytes + transfer.dram.tile * tile_bytes
     return place.region, first, first + tiles * tile_bytes

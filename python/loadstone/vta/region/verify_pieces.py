@@ -108,10 +108,10 @@ class _Region:
         layer, load = self.operations[number]
         if type(load) is not TileLoad:
             raise VerificationError("pieces", f"{layer} is cut where something computed is alive")
-        region, first, past = dram_range(load, load.memory, self.addresses, self.config)
+        region, first, past = dram_range(load, self.addresses, self.config)
         for other, operation in self.operations[number:place]:
             if type(operation) is TileStore:
-                stored = dram_range(operation, operation.memory, self.addresses, self.config)
+                stored = dram_range(operation, self.addresses, self.config)
                 if stored[0] == region and stored[1] < past and first < stored[2]:
                     raise VerificationError(
                         "pieces", f"{other} has stored where {layer} would load again"
