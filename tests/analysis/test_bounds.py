@@ -26,7 +26,6 @@ from loadstone.runtime.schedule import Schedule, Task
 from loadstone.simulator.programs import program_cycles
 from loadstone.vta.device.hw_config import load_config
 from tests import compiled
-from tests.further import branches
 from tests.repeat import times
 
 CONFIG = load_config("vtaq-1x16x16")
@@ -286,12 +285,6 @@ def test_networks_of_several_devices_are_within_their_bounds(shared: Path, bus: 
         assert most is not None
         assert task.worst_response <= most
         assert most <= 1.05 * task.worst_response
-
-
-def test_devices_of_two_clocks_have_no_bound() -> None:
-    _, artifact = branches(CONFIG, replace(CONFIG, name="beside", clock_mhz=100))
-    with pytest.raises(ConfigError, match="beside has 100 MHz, vtaq-1x16x16 200 MHz"):
-        blocks_of(artifact, CONFIG, None, 0)
 
 
 def test_steps_of_the_host_and_overhead_are_counted(shared: Path) -> None:

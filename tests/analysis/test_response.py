@@ -52,7 +52,25 @@ def test_who_comes_as_a_block_ends_goes_first() -> None:
     assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
 
 
-def test_who_gets_no_time_has_no_bound() -> None:
+def test_who_takes_no_time_waits_for_those_of_higher_priority() -> None:
+    """A network whose steps the host takes no time for, or one without steps."""
+    for none in (BlockTimes((0,), 100), BlockTimes((), 100)):
+        assert none.longest == none.cycles == 0
+        assert longest_responses([none]) == [0]
+        assert longest_responses([BlockTimes((3,), 4), none])[1] == 3
+        # what comes in cycle 4, as the first two end, goes first as well
+        assert longest_responses([BlockTimes((2,), 4), BlockTimes((2,), 100), none])[2] == 6
+
+
+@pytest.mark.parametrize("blocks", [(0,), (), (1,)])
+def test_who_gets_no_time_has_no_bound(blocks: tuple[int, ...]) -> None:
+    full, half = BlockTimes((3,), 3), BlockTimes((2, 2), 8)
+    own = BlockTimes(blocks, 100)
+    assert longest_responses([full, own]) == [3, None]
+    assert longest_responses([half, half, own]) == [5, 8, None]
+
+
+def test_who_needs_no_time_has_a_bound_beside_a_device_that_is_not_full() -> None:
     """Also one that needs none, such as a network without steps, beside a full device."""
     assert longest_responses([BlockTimes((5,), 5), BlockTimes((0,), 10)]) == [5, None]
     assert longest_responses([BlockTimes((5,), 6), BlockTimes((0,), 10)]) == [5, 5]

@@ -88,7 +88,8 @@ def _longest(
     # the block that has begun one cycle before the release
     blocked = max(max((one.longest for one in lower), default=0) - 1, 0)
     taken = sum((Fraction(one.cycles, one.period) for one in higher), Fraction(0))
-    if taken == 1 or taken + Fraction(own.cycles, own.period) > 1:
+    # where higher priorities take all of the time, a run without cycles never begins, either
+    if taken >= 1 or taken + Fraction(own.cycles, own.period) > 1:
         return None
     last = own.blocks[-1] if own.blocks else 0
     longest, run, start, busy = 0, 0, 0, 1

@@ -30,7 +30,15 @@ from loadstone.runtime.session import Session
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing's own from Python 3.11 on
 
-__all__ = ["Response", "Schedule", "Task", "TaskOptions", "isolated", "isolated_scratch_bytes"]
+__all__ = [
+    "Response",
+    "Schedule",
+    "Task",
+    "TaskOptions",
+    "isolated",
+    "isolated_scratch_bytes",
+    "why_not_isolated",
+]
 
 _FOREVER = (1 << 64) - 1
 _NUMBERS = ("priority", "period", "offset", "deadline")
@@ -47,6 +55,17 @@ def isolated(artifact: Artifact | bytes) -> tuple[int, int, int]:
     scratch = _scratch(model)
     status = lib().lds_model_isolated(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
+
+
+def why_not_isolated(artifact: Artifact) -> str:
+    """Why a model cannot share a device: the rest of a line that names it; "" where it can."""
+    status, step, instruction = isolated(artifact)
+    if not status:
+        return ""
+    return (
+        f"step {step}, instruction {instruction}: it is not certain that it reads only what its "
+        "program has written: it cannot share a device"
+    )
 
 
 def isolated_scratch_bytes(artifact: Artifact) -> int:
