@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             lib().lds_server_counted(server, counts)
             ffi.release(server)
         finally:
-            args.socket.unlink(missing_ok=True)
+            listening.withdraw()
         value = {
             name: int(getattr(counts, name))
             for name in ("networks", "refused", "runs", "failures", "dropped")
