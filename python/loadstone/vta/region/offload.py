@@ -42,9 +42,10 @@ from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_add
 from loadstone.vta.region.chains import LayerChain, chains_of
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.held_constants import HeldConstants
-from loadstone.vta.region.pieces import cut, verify_pieces
+from loadstone.vta.region.pieces import cut
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.turns import alone, constants_of, cycles_of, in_turns
+from loadstone.vta.region.verify_pieces import verify_pieces
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
 from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
@@ -167,7 +168,7 @@ class OffloadedRegion(LoweredRegion):
             return
         self._programs.clear()
         pieces = cut(self._operations, self.config, addresses, self.piece_cycles, self._held.packed)
-        verify_pieces(self._operations, pieces)
+        verify_pieces(self._operations, pieces, self.config, addresses)
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
             whole = self._whole(places)

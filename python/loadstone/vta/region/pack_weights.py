@@ -82,8 +82,8 @@ def coded_weights(
 def _in_a_row(operation: Operation) -> bool:
     """Whether a load is of tiles that follow each other, without padding."""
     assert type(operation) is TileLoad
-    pads = operation.y_pad_0 + operation.y_pad_1 + operation.x_pad_0 + operation.x_pad_1
-    return pads == 0 and (operation.y_size == 1 or operation.x_stride == operation.x_size)
+    in_a_row = operation.y_size == 1 or operation.x_stride == operation.x_size
+    return in_a_row and not operation.has_pads
 
 
 def _loads(operation: Operation, name: str) -> bool:
@@ -95,5 +95,4 @@ def _in_groups(operation: Operation, each: int) -> bool:
     assert type(operation) is TileLoad
     sizes = [operation.dram.tile, operation.x_size]
     sizes += [operation.x_stride] if operation.y_size > 1 else []
-    pads = operation.y_pad_0 + operation.y_pad_1 + operation.x_pad_0 + operation.x_pad_1
-    return pads == 0 and all(size % each == 0 for size in sizes)
+    return not operation.has_pads and all(size % each == 0 for size in sizes)

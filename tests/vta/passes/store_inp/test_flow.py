@@ -46,6 +46,22 @@ def test_two_contents_of_two_tiles_each() -> None:
     assert cells[:5, 1].tolist() == [8, 9, 10, 11, 12]
 
 
+def test_whole_accumulators_stay_in_dram() -> None:
+    """A quarter of one that is read as input is no tile that a store to INP could leave there."""
+    acc, tile = VirtualTile(Memory.ACC, 2, "sums"), VirtualTile(Memory.INP, 1, "read")
+    w, other = VirtualTile(Memory.WGT, 1, "w"), VirtualTile(Memory.ACC, 1, "more")
+    access = Access(tile, 0, ())
+    program = beside(
+        TileStore(acc, 0, DramTile("late", 0), 1, 2, 2, whole=True),
+        TileLoad(Memory.INP, tile, 0, DramTile("late", 5), 1, 1, 1),
+        GemmNest((), Access(other, 0, ()), access, Access(w, 0, ())),
+    )
+    places = {**program.places, "late": Address(7, 0)}
+    flow = flow_of(replace(program, places=places, inside=program.inside | {"late"}))
+    assert len(flow.contents) == 2
+    assert len(LAYERS.program().operations) in flow.outside
+
+
 def test_what_is_read_as_weights_stays_in_dram() -> None:
     w = VirtualTile(Memory.WGT, 1, "read")
     flow = flow_of(beside(TileLoad(Memory.WGT, w, 0, DramTile("mid", 0), 1, 1, 1)))
