@@ -2,7 +2,7 @@
 //
 // In:   rows of bytes in DRAM; the width of the bus; the length of the longest burst, and the boundary that none crosses.
 // Out:  one burst after another, in beats.
-// Next: timing.cc sends them to the read channel.
+// Next: readers.h sends those of reads to the read channel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -9,7 +9,7 @@ namespace {
 
 bool are_same(const Region &a, const Region &b) { return a.base == b.base && a.size == b.size && a.read_only == b.read_only; }
 
-// The fields that timing.cc fills.
+// The fields that device_timing.cc fills.
 void copy_times(const lds_sim_result &from, lds_sim_result *to) {
   to->cycles = from.cycles;
   std::copy_n(from.busy_cycles, 3, to->busy_cycles);

@@ -2,7 +2,7 @@
 //
 // In:   the LOAD, the cycle of its start, the cycles in which its data occupy the write port.
 // Out:  the first cycle in which no padding is left to write.
-// Next: timing.cc: a LOAD ends when both its data and its padding are written.
+// Next: device_timing.cc: a LOAD ends when both its data and its padding are written.
 //
 // Padding writes one tile a cycle (pad_tiles_per_cycle), only in cycles without an arriving beat of this load: the rows above,
 // then the sides of each row, then the rows below. A row without sides takes one cycle, whether the port is free or not.

@@ -2,7 +2,7 @@
 //
 // In:   the amount of work done; the flag that lds_sim_abort sets, the function that lds_sim_on_poll was given.
 // Out:  Stop with LDS_ERROR_ABORTED.
-// Next: run.cc and timing.cc poll between instructions and bursts, exec_*.cc between the parts of one instruction.
+// Next: run.cc and device_timing.cc poll between instructions and bursts, exec_*.cc between the parts of one instruction.
 //
 // The unit of work is a multiply-accumulate; other operations count by their approximate cost relative to it. A few million take
 // milliseconds with the slowest kernels: a user does not notice the delay, and polls are too rare to slow a run down.

@@ -2,7 +2,7 @@
 //
 // In:   requests, in the order in which the arbiter admits them.
 // Out:  the cycles in which the beats of each arrive.
-// Next: timing.cc arbitrates between fetch and the loads.
+// Next: readers.h arbitrates between fetch and the LOADs of a device, timing.cc between devices.
 //
 // At most one request enters in a cycle. Requests are served in order, one beat a cycle. A request that finds the queue empty waits for
 // `read_latency_cycles`; one that enters while another waits does not wait again. Memory works on `read_bursts_outstanding` bursts at a

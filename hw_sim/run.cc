@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bfloat16.h"
+#include "readers.h"
 #include "stop.h"
 
 namespace lds::sim {
@@ -125,7 +126,7 @@ class Sequencer {
     switch (f.opcode) {
       case LDS_OPCODE_LOAD:
         exec_load(m_, f.u.memory);
-        return count_memory(f.u.memory, r_.read_bytes[reader_of(f.u.memory.memory_id)]);
+        return count_memory(f.u.memory, r_.read_bytes[reader_of_load(f.u.memory.memory_id)]);
       case LDS_OPCODE_STORE:
         exec_store(m_, f);
         if (insn.stores_to_inp()) return;
@@ -152,21 +153,6 @@ class Sequencer {
         return exec_config(m_, f.u.config);
       default:
         finished_ = true;
-    }
-  }
-
-  static int reader_of(uint32_t memory) {
-    switch (memory) {
-      case LDS_MEMORY_UOP:
-        return LDS_SIM_READ_UOP;
-      case LDS_MEMORY_INP:
-        return LDS_SIM_READ_INP;
-      case LDS_MEMORY_WGT:
-      case LDS_MEMORY_WGT_4BIT:
-      case LDS_MEMORY_WGT_PLANES:
-        return LDS_SIM_READ_WGT;
-      default:
-        return LDS_SIM_READ_ACC;
     }
   }
 

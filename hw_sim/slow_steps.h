@@ -3,7 +3,7 @@
 //
 // In:   the loops of an instruction, the timing constants.
 // Out:  the cycles of all its steps, without the overhead of the instruction.
-// Next: run.cc counts them while the micro-ops are in the scratchpad; timing.cc uses them.
+// Next: run.cc counts them while the micro-ops are in the scratchpad; device_timing.cc uses them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

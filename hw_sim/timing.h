@@ -1,8 +1,8 @@
-// The cycles of a program: an event model of fetch, the three stages, their tokens, and the read channel.
+// The cycles of a program, or of those of several devices on one bus.
 //
 // In:   a program that run.cc has executed, with the cycles of the steps of RQ and MUL; the device's constants.
 // Out:  cycles, busy and stall cycles, beats and bursts; an event for each instruction.
-// Next: api.cc. docs/timing.md explains the model.
+// Next: device_timing.h has the model of each device, which docs/timing.md explains; api.cc calls this.
 //
 // The results of a program do not depend on time: values and times are computed in two passes. This one costs a few operations for
 // each instruction and each burst.

@@ -4,125 +4,16 @@
 // Out:  values of fields; Refusal says what was expected where.
 // Next: print.cc; bench.cc assembles what a visitor writes.
 // SPDX-License-Identifier: Apache-2.0
-#include <cctype>
 #include <cstring>
 
 #include "text.h"
+#include "words.h"
 
 namespace lds::lab {
 namespace {
 
-// Larger than any field: such a number is refused whatever it is.
-constexpr int64_t kMostNumber = int64_t{1} << 62;
-
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
-bool is_word(char c) { return is_letter(c) || is_digit(c) || (c & 0x80) != 0; }
-bool is_continuation(char c) { return (c & 0xC0) == 0x80; }
-bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
-
-std::string quoted(const std::string &word) {
-  const char quote = word.find('\'') == std::string::npos ? '\'' : '"';
-  std::string text(1, quote);
-  for (const char c : word) text += c == '\\' ? std::string("\\\\") : std::string(1, c);
-  return text + quote;
-}
-
-// Bytes of the word that begins at `at`, which is no space.
-size_t word_bytes(const std::string &text, size_t at) {
-  size_t end = at + 1;
-  if (is_letter(text[at])) {
-    while (end < text.size() && is_word(text[end])) ++end;
-    return end - at;
-  }
-  if (is_digit(text[at])) {
-    if (text[at] == '0' && at + 2 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X') && is_hex(text[at + 2])) {
-      for (end = at + 3; end < text.size() && is_hex(text[end]);) ++end;
-      return end - at;
-    }
-    while (end < text.size() && is_digit(text[end])) ++end;
-    return end - at;
-  }
-  if (text.compare(at, 2, "..") == 0) return 2;
-  for (const Word &sign : kSigns)
-    if (!is_letter(sign.text[0]) && text.compare(at, std::strlen(sign.text), sign.text) == 0) return std::strlen(sign.text);
-  while (end < text.size() && is_continuation(text[end])) ++end;
-  return end - at;
-}
-
-// The words of one line, taken from left to right.
-class Reader {
- public:
-  explicit Reader(const std::string &line) {
-    for (size_t at = 0; at < line.size();) {
-      if (is_space(line[at])) {
-        ++at;
-        continue;
-      }
-      words_.push_back(line.substr(at, word_bytes(line, at)));
-      at += words_.back().size();
-    }
-    words_.push_back("");
-  }
-
-  const std::string &peek() const { return words_[at_]; }
-  bool at_end() const { return peek().empty(); }
-  bool is(const std::string &word) const { return peek() == word; }
-  std::string next() { return words_[at_++]; }
-
-  bool take(const std::string &word) {
-    if (!is(word)) return false;
-    ++at_;
-    return true;
-  }
-
-  void expect(const std::string &word) {
-    if (!take(word)) fail(quoted(word));
-  }
-
-  int64_t number() {
-    const int64_t sign = take("-") ? -1 : 1;
-    if (at_end() || !is_digit(peek()[0])) fail("a number");
-    const std::string word = next();
-    const bool hex = word.size() > 1 && (word[1] == 'x' || word[1] == 'X');
-    int64_t value = 0;
-    for (size_t k = hex ? 2 : 0; k < word.size(); ++k) {
-      const int digit = is_digit(word[k]) ? word[k] - '0' : std::tolower(static_cast<unsigned char>(word[k])) - 'a' + 10;
-      value = value > kMostNumber / 16 ? kMostNumber : value * (hex ? 16 : 10) + digit;
-    }
-    return sign * value;
-  }
-
-  // The value of one of these words.
-  template <size_t kCount>
-  uint32_t one_of(const Word (&words)[kCount]) {
-    std::vector<std::string> names;
-    for (const Word &word : words) {
-      if (take(word.text)) return word.value;
-      names.emplace_back(word.text);
-    }
-    fail_of(names);
-  }
-
-  [[noreturn]] void fail_of(const std::vector<std::string> &names) const {
-    std::string all;
-    for (const std::string &name : names) all += (all.empty() ? "one of " : ", ") + name;
-    fail(all);
-  }
-
-  [[noreturn]] void fail(const std::string &expected) const {
-    throw Refusal{(at_ > 0 ? "after " + quoted(words_[at_ - 1]) + ": " : "") + "expected " + expected + ", found " +
-                  (at_end() ? "the end of the line" : quoted(peek()))};
-  }
-
- private:
-  std::vector<std::string> words_;
-  size_t at_ = 0;
-};
-
 // --- parts of an instruction ----------------------------------------------------------------------------------------------------
-void read_scratchpad(Reader &r, Values &v) {
+void read_scratchpad(WordReader &r, Values &v) {
   v["memory_id"] = r.one_of(kMemories);
   r.expect("[");
   v["sram_base"] = r.number();
@@ -130,7 +21,7 @@ void read_scratchpad(Reader &r, Values &v) {
 }
 
 // [base + stride y + x]; without the y term the stride is that of read_rows.
-void read_place(Reader &r, Values &v) {
+void read_place(WordReader &r, Values &v) {
   r.expect("[");
   v["dram_base"] = r.number();
   r.expect("+");
@@ -144,17 +35,17 @@ void read_place(Reader &r, Values &v) {
 }
 
 // dramR and a place.
-void read_dram(Reader &r, Values &v) {
+void read_dram(WordReader &r, Values &v) {
   const std::string name = "dram", word = r.peek();
   bool fits = word.compare(0, name.size(), name) == 0;
   for (size_t k = name.size(); k < word.size(); ++k) fits = fits && is_digit(word[k]);
   if (!fits) r.fail("'dram' and the number of a region");
   r.next();
-  if (word.size() > name.size()) v["region"] = Reader(word.substr(name.size())).number();
+  if (word.size() > name.size()) v["region"] = WordReader(word.substr(name.size())).number();
   read_place(r, v);
 }
 
-void read_rows(Reader &r, Values &v) {
+void read_rows(WordReader &r, Values &v) {
   r.expect("for");
   const bool flat = !r.take("y");
   if (!flat) {
@@ -169,13 +60,13 @@ void read_rows(Reader &r, Values &v) {
   v["x_stride"] = v["x_size"];
 }
 
-const Side *take_side(Reader &r) {
+const Side *take_side(WordReader &r) {
   for (const Side &side : kSides)
     if (r.take(side.text)) return &side;
   return nullptr;
 }
 
-void read_pads(Reader &r, Values &v) {
+void read_pads(WordReader &r, Values &v) {
   if (!r.take("pad")) return;
   const Side *side = take_side(r);
   if (side == nullptr) {
@@ -192,7 +83,7 @@ struct Moves {
 };
 
 // memory[u + factor i + factor j]
-void read_tile(Reader &r, Values &v, const char *memory, const std::vector<Moves> &moves) {
+void read_tile(WordReader &r, Values &v, const char *memory, const std::vector<Moves> &moves) {
   std::vector<std::string> loops;
   for (const Moves &each : moves) loops.emplace_back(each.loop);
   const auto at_loop = [&] {
@@ -216,7 +107,7 @@ void read_tile(Reader &r, Values &v, const char *memory, const std::vector<Moves
 const std::vector<Moves> kDst = {{"i", "dst_out"}, {"j", "dst_in"}}, kSrc = {{"i", "src_out"}, {"j", "src_in"}},
                          kWgt = {{"i", "wgt_out"}, {"j", "wgt_in"}};
 
-void read_loops(Reader &r, Values &v) {
+void read_loops(WordReader &r, Values &v) {
   for (const char *word : {"for", "i", "<"}) r.expect(word);
   v["iter_out"] = r.number();
   r.expect("j");
@@ -230,7 +121,7 @@ void read_loops(Reader &r, Values &v) {
 }
 
 // --- instructions ---------------------------------------------------------------------------------------------------------------
-Values read_load(Reader &r) {
+Values read_load(WordReader &r) {
   Values v(LDS_OPCODE_LOAD);
   read_scratchpad(r, v);
   r.expect("=");
@@ -240,7 +131,7 @@ Values read_load(Reader &r) {
   return v;
 }
 
-Values read_store(Reader &r) {
+Values read_store(WordReader &r) {
   Values v(LDS_OPCODE_STORE);
   const bool to_inp = r.take("inp");
   to_inp ? read_place(r, v) : read_dram(r, v);
@@ -265,7 +156,7 @@ Values read_store(Reader &r) {
   return v;
 }
 
-Values read_gemm(Reader &r) {
+Values read_gemm(WordReader &r) {
   Values v(LDS_OPCODE_GEMM);
   read_tile(r, v, "acc", kDst);
   const bool adds = r.take("+=");
@@ -282,7 +173,7 @@ Values read_gemm(Reader &r) {
   return v;
 }
 
-Values read_depthwise(Reader &r) {
+Values read_depthwise(WordReader &r) {
   Values v(LDS_OPCODE_DEPTHWISE);
   read_tile(r, v, "acc", kDst);
   const bool adds = r.take("+=");
@@ -303,7 +194,7 @@ Values read_depthwise(Reader &r) {
 }
 
 // A sign that is a name is two words: `rq` and `=`.
-uint32_t read_sign(Reader &r) {
+uint32_t read_sign(WordReader &r) {
   std::vector<std::string> names;
   for (const Word &sign : kSigns) {
     const std::string text = sign.text;
@@ -316,7 +207,7 @@ uint32_t read_sign(Reader &r) {
   r.fail_of(names);
 }
 
-Values read_alu(Reader &r) {
+Values read_alu(WordReader &r) {
   Values v(LDS_OPCODE_ALU);
   read_tile(r, v, "acc", kDst);
   v["alu_op"] = read_sign(r);
@@ -332,7 +223,7 @@ Values read_alu(Reader &r) {
   return v;
 }
 
-Values read_config(Reader &r) {
+Values read_config(WordReader &r) {
   Values v(LDS_OPCODE_CONFIG);
   v["stage"] = r.one_of(kStages);
   v["register_id"] = r.one_of(kRegisters);
@@ -346,7 +237,7 @@ Values read_config(Reader &r) {
   return v;
 }
 
-Values read_nop(Reader &r) {
+Values read_nop(WordReader &r) {
   std::vector<std::string> names;
   for (const Nothing &nothing : kNothings) {
     if (r.take(nothing.text)) {
@@ -359,15 +250,15 @@ Values read_nop(Reader &r) {
   r.fail_of(names);
 }
 
-Values read_finish(Reader &) { return Values(LDS_OPCODE_FINISH); }
+Values read_finish(WordReader &) { return Values(LDS_OPCODE_FINISH); }
 
 const struct {
   const char *verb;
-  Values (*read)(Reader &);
+  Values (*read)(WordReader &);
 } kVerbs[] = {{"load", read_load}, {"store", read_store},   {"gemm", read_gemm}, {"depthwise", read_depthwise},
               {"alu", read_alu},   {"config", read_config}, {"nop", read_nop},   {"finish", read_finish}};
 
-Values read_verb(Reader &r) {
+Values read_verb(WordReader &r) {
   std::vector<std::string> names;
   for (const auto &verb : kVerbs) {
     if (r.take(verb.verb)) return verb.read(r);
@@ -377,7 +268,7 @@ Values read_verb(Reader &r) {
 }
 
 // What the readable form does not say.
-void read_unsaid(Reader &r, Values &v) {
+void read_unsaid(WordReader &r, Values &v) {
   if (!r.take("with")) return;
   while (!r.at_end() && !r.is("push")) {
     std::vector<std::string> names;
@@ -391,7 +282,7 @@ void read_unsaid(Reader &r, Values &v) {
   }
 }
 
-std::vector<uint32_t> read_tokens(Reader &r, const char *verb) {
+std::vector<uint32_t> read_tokens(WordReader &r, const char *verb) {
   std::vector<uint32_t> stages;
   while (r.take(verb)) {
     r.expect("(");
@@ -442,7 +333,7 @@ std::string source_of(const std::string &line) {
 }  // namespace
 
 Values parse(const std::string &line) {
-  Reader r(source_of(line));
+  WordReader r(source_of(line));
   const std::vector<uint32_t> pops = read_tokens(r, "pop");
   Values v = read_verb(r);
   read_unsaid(r, v);

@@ -2,7 +2,7 @@
 //
 // In:   a line of text, or the 16 bytes of an instruction.
 // Out:  the other; Refusal says in Python's words what was expected where.
-// Next: parse.cc reads, print.cc writes, insn.cc is between fields and bytes; tests/lab/test_text.py compares with Python.
+// Next: parse.cc reads words.h, print.cc writes, insn.cc is between fields and bytes; tests/lab/test_text.py compares with Python.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

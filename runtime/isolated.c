@@ -237,8 +237,9 @@ static int has_tiles(const walk *w, const lds_insn_memory *m) {
 
 /* What a LOAD writes, pads included. */
 static int load(const walk *w, const lds_insn_memory *m) {
-  static const uint8_t pads[LDS_MEMORIES] = LDS_SCRATCHPADS;
-  const tiles *into = pads[m->memory_id] == LDS_MEMORY_INP ? &w->inp : pads[m->memory_id] == LDS_MEMORY_WGT ? &w->wgt : &w->acc;
+  static const uint8_t scratchpads[LDS_MEMORIES] = LDS_SCRATCHPADS;
+  const uint32_t scratchpad = scratchpads[m->memory_id];
+  const tiles *into = scratchpad == LDS_MEMORY_INP ? &w->inp : scratchpad == LDS_MEMORY_WGT ? &w->wgt : &w->acc;
   uint64_t count = m->y_size;
   if (m->x_size == 0) return LDS_OK;
   if (m->memory_id == LDS_MEMORY_UOP) return load_uops(w, m);

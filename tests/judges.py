@@ -73,6 +73,8 @@ JUDGES = {
     f"{_VTA}/meaning/reference.py": [
         f"{_TESTS}/meaning/test_limits.py",
         f"{_TESTS}/meaning/test_reference.py",
+        f"{_TESTS}/meaning/test_reference_moves.py",
+        f"{_TESTS}/meaning/test_reference_limits.py",
         f"{_TESTS}/meaning/test_reference_floats.py",
     ],
     f"{_VTA}/meaning/step_runs.py": [f"{_TESTS}/meaning/test_step_runs.py"],
@@ -87,7 +89,11 @@ JUDGES = {
     ],
     f"{_PROVE}/alu_lanes.py": ["tests/prove/test_alu_lanes.py"],
     f"{_PROVE}/requantized_lanes.py": ["tests/prove/test_requantized_lanes.py"],
-    "python/loadstone/vta/region/phases.py": ["tests/vta/region/test_phases.py"],
+    f"{_VTA}/region/phases.py": [f"{_TESTS}/region/test_phases.py"],
+    f"{_VTA}/region/verify_pieces.py": [f"{_TESTS}/region/test_verify_pieces.py"],
+    f"{_VTA}/integers/joined.py": [f"{_TESTS}/integers/test_joined.py"],
+    "python/loadstone/analysis/bounds.py": ["tests/analysis/test_bounds_by_hand.py"],
+    "python/loadstone/analysis/response.py": ["tests/analysis/test_response.py"],
     f"{_PROVE}/tokens.py": ["tests/prove/test_tokens.py"],
     f"{_PROVE}/steps.py": ["tests/prove/test_steps.py", "tests/prove/test_machine_products.py"],
     f"{_PROVE}/pieces.py": ["tests/prove/test_pieces.py", "tests/prove/test_rising.py"],
@@ -108,12 +114,19 @@ JUDGES = {
     f"{_PROVE}/equality.py": ["tests/prove/test_equality.py"],
     f"{_PROVE}/machine.py": [
         f"tests/prove/test_{name}.py"
-        for name in ("order_by_hand", "machine_products", "machine", "digits")
+        for name in (
+            *("order_by_hand", "machine_products", "machine"),
+            *("machine_moves", "machine_limits", "digits"),
+        )
     ],
-    f"{_PROVE}/memory.py": ["tests/prove/test_memory.py", "tests/prove/test_machine.py"],
+    f"{_PROVE}/memory.py": [
+        f"tests/prove/test_{name}.py"
+        for name in ("memory", "machine", "machine_moves", "machine_limits")
+    ],
     f"{_PROVE}/functions.py": ["tests/prove/test_functions.py"],
     f"{_PROVE}/lanes.py": [f"tests/prove/test_{name}.py" for name in ("lanes", "maxima", "digits")],
     f"{_PROVE}/maxima.py": ["tests/prove/test_maxima.py"],
+    f"{_PROVE}/tables.py": ["tests/prove/test_tables.py"],
     f"{_PROVE}/terms.py": ["tests/prove/test_terms.py"],
     f"{_PROVE}/runs.py": ["tests/prove/test_runs.py"],
     f"{_PROVE}/host_steps.py": ["tests/prove/test_host_steps.py"],
@@ -165,6 +178,7 @@ JUDGES = {
 #: Of a file that holds more than a judge: the functions that are one.
 FUNCTIONS = {
     "python/loadstone/partition/segments.py": {"verify_segments", "_verify_ends"},
+    f"{_VTA}/integers/joined.py": {"prove_blocks"},
     f"{_VTA}/region/fold_pixels.py": {"verify_columns", "_verify_folded", "_is_folding"},
     "python/loadstone/artifact/memory_layout.py": {"verify_memory", "_verify_sharing"},
     f"{_VTA}/passes/skip_pads/skip_pads.py": {

@@ -17,7 +17,7 @@
  * All memory is the caller's; a schedule is a list of its tasks. No clock is read: `now` is what the caller says, in any unit. In a
  * firmware or an RTOS one loop or task calls lds_schedule_step, under Linux one thread; lds_task_release and lds_task_cancel may be
  * called from other threads and from interrupt handlers, for each task from one at a time (on processors with an atomic exchange: see
- * runtime/include/loadstone.h). The sessions are used by nobody else meanwhile.
+ * runtime/include/loadstone.h). The sessions are used by nobody else meanwhile. `begin` and `done` may add, remove, release and cancel.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_SCHEDULE_H
@@ -67,6 +67,7 @@ typedef struct lds_task {
   uint32_t serves;          /* the request whose run it is */
   uint32_t asked;           /* how often somebody asked: known to who does */
   uint32_t request, cancel; /* posted by others: the number of a request */
+  uint32_t over;            /* 1: no period releases it, or none any more */
 } lds_task;
 
 typedef struct lds_schedule {
@@ -77,21 +78,25 @@ typedef struct lds_schedule {
   lds_task *last;
   int block_status; /* of the block that has ended */
   uint32_t block_ended;
+  uint32_t stepping; /* 1: inside lds_schedule_step */
 } lds_schedule;
 
 LDS_EXPORT void lds_schedule_init(lds_schedule *schedule);
 /* Priority 0, entry 0, released by lds_task_release, trusted. */
 LDS_EXPORT void lds_task_config_default(lds_task_config *config);
-/* Adds a session, which is open and does not run. LDS_ERR_ARGUMENT for an entry that its model lacks; what config->isolated refuses. */
+/* Adds a session, which is open and does not run. LDS_ERR_ARGUMENT for an entry that its model lacks, and where the task or the session is
+ * in the schedule already; what config->isolated refuses. */
 LDS_EXPORT int lds_schedule_add(lds_schedule *schedule, lds_task *task, lds_session *session, const lds_task_config *config);
 /* Removes a task: its run is stopped, and nobody is told. */
 LDS_EXPORT int lds_schedule_remove(lds_schedule *schedule, lds_task *task);
 /* Asks for a run, released at this time. LDS_ERR_STATE: the one that was asked for before has not begun. */
 LDS_EXPORT int lds_task_release(lds_task *task, uint64_t now);
-/* Ends the run with LDS_ERR_CANCELLED when its block has ended, or before it begins. */
+/* Ends the run that was asked for last with LDS_ERR_CANCELLED when its block has ended, or before it begins; of a task with a period the
+ * one that goes on, else the next. */
 LDS_EXPORT void lds_task_cancel(lds_task *task);
 /* Ends a block, begins the next one, or waits for the one that works, for timeout_ns at most: one of these, after which the time may be
- * another. LDS_BUSY: call again now. LDS_OK: there is nothing to do until lds_schedule_next, or a release. */
+ * another. LDS_BUSY: call again now. LDS_OK: there is nothing to do until lds_schedule_next, or a release. LDS_ERR_STATE: `begin` or `done`
+ * called it. */
 LDS_EXPORT int lds_schedule_step(lds_schedule *schedule, uint64_t now, uint64_t timeout_ns);
 /* When the next periodic release is; UINT64_MAX: none. */
 LDS_EXPORT uint64_t lds_schedule_next(const lds_schedule *schedule);

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from loadstone.analysis import response
 from loadstone.analysis.response import BlockTimes, longest_responses, utilization
 from tests.repeat import times
 
@@ -49,6 +50,62 @@ def test_the_last_block_is_not_interrupted() -> None:
 def test_who_comes_as_a_block_ends_goes_first() -> None:
     assert longest_responses([BlockTimes((5,), 10), BlockTimes((5, 5), 40)])[1] == 20
     assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
+
+
+def test_who_takes_no_time_waits_for_those_of_higher_priority() -> None:
+    """A network whose steps the host takes no time for, or one without steps."""
+    for none in (BlockTimes((0,), 100), BlockTimes((), 100)):
+        assert none.longest == none.cycles == 0
+        assert longest_responses([none]) == [0]
+        assert longest_responses([BlockTimes((3,), 4), none])[1] == 3
+        # what comes in cycle 4, as the first two end, goes first as well
+        assert longest_responses([BlockTimes((2,), 4), BlockTimes((2,), 100), none])[2] == 6
+
+
+@pytest.mark.parametrize("blocks", [(0,), (), (1,)])
+def test_who_gets_no_time_has_no_bound(blocks: tuple[int, ...]) -> None:
+    full, half = BlockTimes((3,), 3), BlockTimes((2, 2), 8)
+    own = BlockTimes(blocks, 100)
+    assert longest_responses([full, own]) == [3, None]
+    assert longest_responses([half, half, own]) == [5, 8, None]
+
+
+def test_who_needs_no_time_has_a_bound_beside_a_device_that_is_not_full() -> None:
+    """Also one that needs none, such as a network without steps, beside a full device."""
+    assert longest_responses([BlockTimes((5,), 5), BlockTimes((0,), 10)]) == [5, None]
+    assert longest_responses([BlockTimes((5,), 6), BlockTimes((0,), 10)]) == [5, 5]
+    assert longest_responses([BlockTimes((), 6), BlockTimes((2,), 2)]) == [1, 2]
+
+
+def test_a_busy_period_of_more_runs_than_are_looked_at_has_a_bound() -> None:
+    """Half of the time is left: two million runs of the last one wait for a block of the first."""
+    long, short = BlockTimes((10**9,), 4 * 10**9), BlockTimes((125,), 500)
+    assert longest_responses([long, short]) == [10**9 + 124, 10**9 + 125]
+    nearly = [BlockTimes((10**7 - 1,), 10**7), BlockTimes((1,), 10**8), BlockTimes((9,), 10**12)]
+    found = longest_responses(nearly)
+    assert found[0] == 10**7 + 7
+    assert found[1] is not None
+
+
+def test_the_larger_bound_is_never_below_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    above = 0
+    for _ in range(times(60, 2000)):
+        networks = []
+        for _ in range(rng.randint(1, 4)):
+            blocks = tuple(rng.randint(0, 6) for _ in range(rng.randint(1, 4)))
+            networks.append(BlockTimes(blocks, rng.randint(max(sum(blocks), 1), 40)))
+        exact = longest_responses(networks)
+        for sums in (0, 1, 2, 5, 20):
+            with monkeypatch.context() as patched:
+                patched.setattr(response, "_MOST_SUMS", sums)
+                larger = longest_responses(networks)
+            for most, longest in zip(larger, exact, strict=True):
+                assert (most is None) == (longest is None)
+                if most is not None and longest is not None:
+                    assert most >= longest, (networks, sums)
+                    above += most > longest
+    assert above > 0
 
 
 def test_utilization_is_the_share_of_time() -> None:

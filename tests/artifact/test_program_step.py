@@ -118,6 +118,61 @@ def test_both_readers_refuse_a_record(word: int, value: int) -> None:
     assert not c_accepts(sealed(data))
 
 
+#: Words of the record of `long_model`: of its second relocation and of its second layer.
+AT, BITS, SHIFT, REGION, ADDEND = range(11, 16)
+FIRST, COUNT, NAME = range(19, 22)
+
+
+def long_model() -> Artifact:
+    """With 128 bytes of code, two relocations and two layers; and memory that no device sees."""
+    relocations = (Relocation(0, 8, 40, 4, 0, 64), Relocation(48, 20, 32, 0, 0, 128))
+    model = program_model(bytes(128), relocations)
+    host = MemoryRegion("host", RegionKind.HOST, 512)
+    layers = (LayerRange("one", 0, 2), LayerRange("two", 2, 1))
+    step = replace(model.programs[0], layers=layers)
+    return replace(model, regions=(*model.regions, host), steps=(step,))
+
+
+def bits(bit: int, width: int) -> int:
+    return bit | width << 16
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ({BITS: bits(20, 64)}, {BITS: bits(20, 65)}),
+        ({BITS: bits(20, 1)}, {BITS: bits(20, 0)}),
+        ({BITS: bits(448, 64)}, {BITS: bits(449, 64)}),
+        ({BITS: bits(511, 1)}, {BITS: bits(512, 1)}),
+        ({AT: 121, BITS: bits(24, 32)}, {AT: 121, BITS: bits(25, 32)}),
+        ({AT: 127, BITS: bits(7, 1)}, {AT: 128, BITS: bits(0, 1)}),
+        ({AT: 0, BITS: bits(48, 32)}, {AT: 0, BITS: bits(47, 32)}),
+        ({AT: 127, BITS: bits(0, 8)}, {AT: (1 << 29) + 127, BITS: bits(0, 8)}),
+        ({AT: 127, BITS: bits(0, 8)}, {AT: (1 << 32) - 1, BITS: bits(0, 8)}),
+        ({SHIFT: 16}, {SHIFT: 17}),
+        ({REGION: 0}, {REGION: 1}),
+        ({REGION: 0}, {REGION: 2}),
+        ({ADDEND: 256}, {ADDEND: 257}),
+        ({FIRST: 2, COUNT: 1}, {FIRST: 2, COUNT: 2}),
+        ({FIRST: 2, COUNT: 1}, {FIRST: 1, COUNT: 1}),
+        ({FIRST: 3, COUNT: 0}, {FIRST: 4, COUNT: 0}),
+        ({FIRST: 2, COUNT: 0}, {FIRST: 2, COUNT: (1 << 32) - 1}),
+        ({NAME: 0}, {NAME: 1 << 20}),
+    ],
+)
+def test_both_readers_know_the_limits_of_relocations_and_layers(
+    good: dict[int, int], bad: dict[int, int]
+) -> None:
+    for words, sound in ((good, True), (bad, False)):
+        data = bytearray(long_model().to_bytes())
+        (record,) = struct.unpack_from("<I", data, HEADER.size + 8 * SECTIONS.index("words"))
+        for word, value in words.items():
+            struct.pack_into("<I", data, record + 4 * word, value)
+        file = sealed(data)
+        assert python_accepts(file) == sound
+        assert c_accepts(file) == sound
+
+
 def test_both_readers_refuse_the_same_files() -> None:
     original, random = program_model().to_bytes(), np.random.default_rng(5)
     accepted = 0

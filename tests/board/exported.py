@@ -4,12 +4,12 @@ the cases of guest/run_cases.c on the same port.
 
 In:   a network, the kind of board.
 Out:  what the firmware printed; the arguments that boot the cases.
-Next: test_cortex_m.py, test_riscv.py, test_networks.py.
+Next: several.py has several networks; test_cortex_m.py, test_riscv.py, test_networks.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ __all__ = [
     "check_exported",
     "exported_lines",
     "firmware",
-    "several_lines",
+    "others_irq",
 ]
 
 
@@ -126,6 +126,7 @@ def cases_of(
         *(f"-I{folder}" for folder in (data.parent, _PROJECT / "firmware")),
         *kind.prints.split(),
         f"-DBOARD_IRQ={machine.line}",
+        others_irq(board),
         *defined,
         *("-T", _PROJECT / kind.exports / "link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
     ]
@@ -136,50 +137,23 @@ def cases_of(
     ]
 
 
+def others_irq(board: str) -> str:
+    """The flag that gives a model's devices behind the first one their interrupts."""
+    return f"-DBOARD_ACCELERATORS_IRQ={MACHINES[BOARDS[board].machine].line + 1}"
+
+
 def check_exported(
-    network: Network, folder: Path, board: str = "cortex-m", plugins: Sequence[Path] = ()
+    network: Network,
+    folder: Path,
+    board: str = "cortex-m",
+    plugins: Sequence[Path] = (),
+    flags: str = "",
 ) -> None:
     """Output and cycles of the first input are those of a native run."""
-    assert exported_lines(network, folder, board=board, plugins=plugins) == [
+    assert exported_lines(network, folder, board=board, plugins=plugins, flags=flags) == [
         "output " + " ".join(str(byte) for byte in network.outputs[0]),
         f"cycles {network.cycles[0]}",
     ]
-
-
-def several_lines(
-    networks: Mapping[str, Network],
-    folder: Path,
-    *words: str,
-    board: str = "cortex-m",
-    flags: str = "",
-    wrong: Sequence[str] = (),
-) -> list[str]:
-    """What a project of several networks prints, each with its first input. words: for `loadstone
-    export`. wrong: of the device, for which the firmware ends with a status."""
-    kind = BOARDS[board]
-    machine, chain = MACHINES[kind.machine], TOOLCHAINS[kind.toolchain]
-    need(chain.prefix + "gcc", chain.packages)
-    need("make", "make")
-    models, samples = list[str](), list[str]()
-    for name, network in networks.items():
-        network.artifact.save(folder / f"{name}.lds")
-        np.savez(folder / f"{name}.npz", in0=network.inputs[:1])
-        models.append(str(folder / f"{name}.lds"))
-        samples += ["--sample", str(folder / f"{name}.npz")]
-    project = folder / "firmware"
-    export = ["export", *models, "--board", kind.exports, "-o", str(project)]
-    assert main([*export, *samples, *words]) == 0
-    where = f"-DBOARD_REGISTERS={machine.registers:#x}u -DBOARD_IRQ={machine.line}"
-    cached = make_with_cache(chain.prefix + "gcc")
-    run(["make", "-C", project, f"FLAGS=-Werror {kind.prints} {where} {flags}", *kind.make, cached])
-    booted = [kind.boots, project / "model.elf", *kind.arguments]
-    (device,) = {network.device for network in networks.values()}
-    with boot(kind.machine, booted, device=device, faults=wrong) as running:
-        if wrong:
-            with pytest.raises(AssertionError, match="QEMU ended with"):
-                running.finish()
-            return running.lines
-        return running.finish()
 
 
 def exported_lines(
@@ -191,6 +165,7 @@ def exported_lines(
     plugins: Sequence[Path] = (),
     wrong: Sequence[str] = (),
     registers: int | None = None,
+    flags: str = "",
 ) -> list[str]:
     """What an exported project prints. make: more words for it. order, wrong: of the device.
     registers: where the firmware looks for it, if elsewhere than it is."""
@@ -209,7 +184,7 @@ def exported_lines(
     assert main([str(word) for word in words]) == 0
     flags = (
         f"-Werror {kind.prints} -DBOARD_REGISTERS={registers or machine.registers:#x}u "
-        f"-DBOARD_IRQ={machine.line}"
+        f"-DBOARD_IRQ={machine.line} {flags}"
     )
     cached = make_with_cache(chain.prefix + "gcc")
     run(["make", "-C", project, f"FLAGS={flags}", *kind.make, *make, cached])

@@ -9,7 +9,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,9 +27,9 @@ from loadstone.vta.isa.registers import ERRORS, STATES
 from loadstone.vta.simulator.rtl_build import library
 from loadstone.vta.simulator.sim import ORDERS
 from tests.analysis.faults import KINDS, Fault, faults
-from tests.board import build, cases, console, models, sharing
+from tests.board import build, cases, console, models, several, sharing
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import cases_of, check_exported, exported_lines, firmware, several_lines
+from tests.board.exported import cases_of, check_exported, exported_lines, firmware, others_irq
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -37,6 +37,8 @@ from tests.repeat import more
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
 BOARD, MACHINE = "cortex-m", "mps2-an385"
+#: What model.h says of a model for four devices.
+THREE_MORE = "#define MODEL_ACCELERATORS 3\n#define MODEL_FIRST_IS_ACCELERATOR 0\n"
 
 
 def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
@@ -65,10 +67,24 @@ def test_real_networks_share_the_device(shared: Path, figure: Callable[[str], No
         figure(f"{MACHINE}, MLPerf Tiny: {sharing.check(on.finish(), networks)}")
 
 
-def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:
-    """As exported: each device with registers of its own, the second one polled; outputs and cycles
-    are the simulator's, which times both on one bus."""
-    check_exported(divided, tmp_path)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(others_irq(BOARD), id="interrupt"),
+        pytest.param("", id="polled", marks=more),
+    ],
+)
+def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path, flags: str) -> None:
+    """As exported: each device with registers of its own, the second one with an interrupt of its
+    own or polled; outputs and cycles are the simulator's, which times both on one bus."""
+    check_exported(divided, tmp_path, flags=flags)
+
+
+def test_each_of_two_devices_has_its_interrupt(divided: Network) -> None:
+    """Each job of either comes to the handler once."""
+    runs = len(divided.inputs)
+    with boot(MACHINE, firmware(BOARD, divided, runs), device=divided.device) as board:
+        cases.check_all_interrupts(board.finish(), divided)
 
 
 def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) -> None:
@@ -83,54 +99,12 @@ def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) ->
         cases.check_fails(board.finish(), divided)
 
 
-def several(folder: Path) -> dict[str, Network]:
-    """Two networks that share a device, one with steps in C, one with operators of real numbers."""
-    return {
-        "convolutions": models.convolutions(folder),
-        "dense": models.dense("vtaq-1x16x16"),
-        "island": models.islands(folder),
-        "gate": models.gates(folder),
-    }
-
-
-def said_of(lines: Sequence[str], name: str) -> list[str]:
-    """Its lines, without how long it took in an emulator, which keeps no time."""
-    return [line.partition(", microseconds")[0] for line in lines if line.startswith(f"{name}: ")]
-
-
-def result_of(network: Network) -> list[str]:
-    numbers = " ".join(str(byte) for byte in network.outputs[0])
-    return [f"output {numbers}", f"cycles {network.cycles[0]}"]
-
-
 def test_several_networks_in_one_firmware(tmp_path: Path) -> None:
-    """As exported: released together they run in the order of their priorities, and each gives what
-    it gives alone, in its own cycles, period after period."""
-    networks, runs = several(tmp_path), 3
-    words = ["--priorities", "5,9,2,3", "--periods", "30ms,40ms,0.05s,60ms"]
-    lines = several_lines(networks, tmp_path, *words, flags=f"-DNETWORK_RUNS={runs}u")
-    for name, network in networks.items():
-        assert said_of(lines, name) == [f"{name}: {said}" for said in result_of(network)] * runs
-    ended = list(dict.fromkeys(line.partition(":")[0] for line in lines))
-    assert ended == ["dense", "convolutions", "gate", "island"]
+    several.check_periods(tmp_path, BOARD)
 
 
 def test_a_fault_of_one_network_leaves_the_others_exact(tmp_path: Path) -> None:
-    """A bus error, then a hang, in the first and the third of four runs of the network of highest
-    priority, which comes before the others."""
-    networks, runs = several(tmp_path), 4
-    faults, flags = ["bus-error@0:2", "hang@2:1"], f"-DNETWORK_RUNS={runs}u"
-    lines = several_lines(networks, tmp_path, flags=flags, wrong=faults)
-    first, *others = networks.items()
-    for name, network in others:
-        assert said_of(lines, name) == [f"{name}: {said}" for said in result_of(network)] * runs
-    told = said_of(lines, first[0])
-    bus = "status -30: the device stopped with an error; step 1, instruction 2, "
-    assert told[0].startswith(f"{first[0]}: {bus}"), told
-    healthy = [f"{first[0]}: {said}" for said in result_of(first[1])]
-    rest = [line for line in told[1:] if "status" not in line]
-    assert rest == healthy * 2, told
-    assert sum("status -31: the device hung and was reset" in line for line in told) == 1
+    several.check_faults(tmp_path, BOARD)
 
 
 @more
@@ -325,17 +299,23 @@ def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Pa
         ("cortex-m55", "480", "beyond the interrupts that this processor's NVIC can have"),
         ("cortex-m3", "-1", "below the interrupts that a processor's NVIC has"),
         ("cortex-m3", "NPU_IRQn", "undeclared"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=237", ""),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=238", "BOARD_ACCELERATORS_IRQ on, is beyond"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=-1", "BOARD_ACCELERATORS_IRQ is below"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=NPU_IRQn", "undeclared"),
     ],
 )
 def test_interrupts_that_an_nvic_cannot_have_are_errors(
     cpu: str, line: str, complaint: str, tmp_path: Path
 ) -> None:
-    """The table of handlers reaches to the device's, whichever that is."""
+    """The table of handlers reaches to the devices', whichever these are; three are behind the
+    first."""
     need("arm-none-eabi-gcc", build.TOOLCHAINS["cortex-m3"].packages)
     project, out = ROOT / "python/loadstone/boards", tmp_path / "startup.o"
     words = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", "-std=gnu99", "-Wall", "-Werror", "-c"]
     words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
-    words += [f"-I{project / 'firmware'}", f"-DBOARD_IRQ={line}"]
+    (tmp_path / "model.h").write_text(THREE_MORE)
+    words += [f"-I{project / 'firmware'}", f"-I{tmp_path}", *f"-DBOARD_IRQ={line}".split()]
     words += [str(project / "cortex-m/startup.c"), "-o", str(out)]
     if complaint:
         with pytest.raises(AssertionError, match=complaint):
@@ -345,7 +325,22 @@ def test_interrupts_that_an_nvic_cannot_have_are_errors(
     sizes = run(["arm-none-eabi-size", "-A", out])
     found = re.search(r"^\.vectors +(\d+)", sizes, re.MULTILINE)
     assert found
-    assert int(found[1]) >= 4 * (16 + int(line) + 1)
+    end = int(line.split("=")[1]) + 3 if "=" in line else int(line) + 1
+    assert int(found[1]) >= 4 * (16 + end)
+
+
+def test_further_devices_have_no_interrupt_where_the_first_has_none(tmp_path: Path) -> None:
+    need("arm-none-eabi-gcc", build.TOOLCHAINS["cortex-m3"].packages)
+    words = [
+        "arm-none-eabi-gcc",
+        "-E",
+        f"-I{ROOT / 'runtime/include'}",
+        "-DBOARD_ACCELERATORS_IRQ=21",
+    ]
+    words += [f"-I{ROOT / 'driver/include'}", f"-I{tmp_path}"]
+    (tmp_path / "model.h").write_text(THREE_MORE)
+    with pytest.raises(AssertionError, match="give BOARD_IRQ, too"):
+        run([*words, str(ROOT / "python/loadstone/boards/firmware/board.h")])
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

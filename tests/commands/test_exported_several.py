@@ -134,7 +134,7 @@ def test_words_of_several_are_refused_with_one(
     assert text in capsys.readouterr().err
 
 
-def _with_weights_of_another(artifact: Artifact) -> Artifact:
+def with_weights_of_another(artifact: Artifact) -> Artifact:
     """Its first load, of the weights, has become one of nothing."""
     (program,) = artifact.programs
     code = bytearray(program.instructions)
@@ -148,7 +148,7 @@ def test_what_cannot_share_the_device_is_refused(capsys: pytest.CaptureFixture[s
     branches()[1].save("two.lds")
     Path("a").mkdir()
     dense_model(CONFIG).artifact.save("a/slow.lds")
-    _with_weights_of_another(dense_model(CONFIG).artifact).save("reads.lds")
+    with_weights_of_another(dense_model(CONFIG).artifact).save("reads.lds")
     for file, text in (
         ("other.lds", "other.lds was compiled for vtaq-1x8x8, slow.lds for vtaq-1x16x16"),
         ("two.lds", "two.lds: it has programs of several devices"),

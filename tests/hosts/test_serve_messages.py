@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,22 @@ def test_who_breaks_the_protocol_is_dropped(
                 one.send(message)
         os.close(artifact)
         assert answered(one) is None
+
+
+@pytest.mark.parametrize("inputs", [MODEL.inputs, ()])
+def test_a_network_without_steps_ends_no_server(
+    serving_all: Serving, inputs: tuple[int, ...]
+) -> None:
+    nothing = replace(MODEL, steps=(), inputs=inputs, outputs=inputs)
+    with connected(serving_all.path) as one:
+        artifact = memory_file(nothing.to_bytes())
+        socket.send_fds(one, [opening()], [artifact])
+        os.close(artifact)
+        assert answered(one) == (0, "")
+        for _ in range(3):
+            one.send(struct.pack("<4I", RUN, 1, 0, 0))
+            assert answered(one) == (0, "")
+    assert serving_all.process.poll() is None
 
 
 def resets(one: socket.socket) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lab/parse.cc, lab/print.cc, lab/insn.cc: the page's assembler and disassembler say what Python's
+"""lab/words.cc, lab/parse.cc, lab/print.cc, lab/insn.cc: the page's assembler and disassembler say what Python's
 do, for every kind of instruction, and refuse the same texts with the same words."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     need("g++", "g++")
     command = ["g++", *STRICT, *INCLUDES]
     files = [
-        *(ROOT / f"lab/{n}.cc" for n in ("insn", "parse", "print")),
+        *(ROOT / f"lab/{n}.cc" for n in ("insn", "parse", "print", "words")),
         ROOT / "tests/lab/text.cc",
     ]
     program: Path = tmp_path_factory.mktemp("text") / "text"

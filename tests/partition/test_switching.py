@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from loadstone.analysis.compiled import Compiled
 from loadstone.compiler import compile
 from loadstone.errors import ConfigError
+from loadstone.partition import switching
 from loadstone.runtime import device
 from loadstone.simulator.programs import layer_figures, program_cycles
 from loadstone.vta.device.hw_config import load_config
@@ -62,3 +65,15 @@ def test_what_cannot_be_kept_is_refused_with_the_least(shared: Path) -> None:
 def test_no_program_is_shorter_than_its_fetch(shared: Path) -> None:
     with pytest.raises(ConfigError, match="within 999 cycles: ask for 1000 or more"):
         _compiled(shared, "vtaq-1x16x16", 999)
+
+
+def test_the_layer_that_is_named_is_the_one_that_takes_the_least_that_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the trial whose longest program is shortest, not of the last one."""
+    longest = iter([(1500, "a"), (1200, "b"), (1400, "c"), (1300, "d")])
+    monkeypatch.setattr(switching, "_longest", lambda *_: next(longest))
+    monkeypatch.setattr(switching, "_aligned", lambda artifact, _: artifact)
+    made = cast(Any, SimpleNamespace(artifact=None))
+    with pytest.raises(ConfigError, match="b works 1,200 at a stretch: ask for 1,200 or more"):
+        switching.switchable(lambda _: made, [], load_config("vtaq-tiny"), 1000, made)

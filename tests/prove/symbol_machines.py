@@ -3,10 +3,12 @@
 
 In:   a device's configuration, memory, seeds.
 Out:  Both, which run the same instructions; Drawn and Tiny: their memory and programs.
-Next: test_machine.py.
+Next: test_machine.py, test_machine_moves.py, test_machine_limits.py.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +24,18 @@ from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, St
 from loadstone.vta.meaning.reference import DramBytes, Machine
 from tests.prove.values_at import ValuesAt
 
-__all__ = ["OPERANDS", "TINY", "Both", "Drawn", "Tiny"]
+__all__ = ["ONE", "OPERANDS", "TINY", "Both", "Drawn", "Tiny", "with_stores"]
 
 OPERANDS = 8
 TINY = load_config("vtaq-tiny")
+#: The loops of one step, by the first micro-op.
+ONE = {"uop_end": 1, "iter_out": 1, "iter_in": 1}
+
+
+def with_stores(config: HwConfig) -> HwConfig:
+    """The same device, whose stores requantize."""
+    capabilities = config.capabilities | Capability.STORE_REQUANTIZE
+    return replace(config, name=f"{config.name}-sr", capabilities=capabilities)
 
 
 class Both:

@@ -10,6 +10,7 @@ from loadstone.prove.tables import (
     CENTRE,
     CONSTANT,
     NO_SOURCE,
+    NO_SYMBOL,
     RADIUS,
     Growing,
     SourceTable,
@@ -24,11 +25,29 @@ def test_growing_keeps_what_is_in_it() -> None:
     assert (held.data == np.arange(9000) * [[1], [2]]).all()
 
 
+def test_growing_takes_many_at_once_and_few_again_and_again() -> None:
+    held = Growing(1, np.int64)
+    assert held.extend(np.arange(5000)[None])[-1] == 4999
+    for number in range(5000, 5060):  # in little memory
+        assert held.extend(np.array([[number]])).tolist() == [number]
+    assert (held.data == np.arange(5060)).all()
+
+
+def test_rows_of_columns_and_numbers_that_are_none() -> None:
+    assert (CONSTANT, CENTRE, RADIUS) == (8, 9, 10)
+    table = SourceTable()
+    (fresh,) = table.extend(0, np.ones((8, 1), np.int64), np.array([0]), np.array([1]))
+    assert table.itself(np.array([fresh])).tolist() == [NO_SYMBOL] == [-1]
+    assert table.wanted(np.array([fresh])).tolist() == [[NO_SOURCE], [NO_SYMBOL]]
+
+
 @pytest.mark.parametrize("number", [1 << 31, -(1 << 31) - 1, 1 << 32])
 def test_what_a_type_does_not_hold_is_refused(number: int) -> None:
     held = Growing(1, np.int32)
     with pytest.raises(OverflowError, match="int32"):
         held.extend(np.array([[number]]))
+    with pytest.raises(OverflowError, match="int32"):  # beside what it holds
+        held.extend(np.array([[5, number, 6]]))
     assert held.count == 0
 
 

@@ -21,7 +21,7 @@ from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
 from loadstone.runtime.accelerators import further_devices
-from loadstone.runtime.schedule import isolated
+from loadstone.runtime.schedule import why_not_isolated
 from loadstone.simulator.programs import simulators
 
 __all__ = ["Bound", "SharedNetwork", "blocks_of", "bound", "bounds_beside"]
@@ -69,14 +69,12 @@ def blocks_of(
     artifact: Artifact, device: Device, host_time: HostTime | None, overhead_cycles: int
 ) -> tuple[int, ...]:
     """The most cycles of each block of the first entry. host_time: None counts steps of the host
-    as nothing. overhead_cycles: of the host, to end a block and begin the next. Raises ConfigError
-    for an artifact of which no bound is known, SimulationError as ProgramSimulator.longest."""
-    status, step, instruction = isolated(artifact)
-    if status:
-        raise ConfigError(
-            f"model {artifact.name!r}, step {step}, instruction {instruction}: it is not certain "
-            "that it reads only what its program has written: it cannot share a device"
-        )
+    as nothing. overhead_cycles: of the host, to end a block and begin the next; of programs that
+    wait for those beside them, the same. Raises ConfigError for an artifact of which no bound is
+    known, SimulationError as ProgramSimulator.longest."""
+    reason = why_not_isolated(artifact)
+    if reason:
+        raise ConfigError(f"model {artifact.name!r}, {reason}")
     _check_clocks(artifact, device)
     longest: dict[int, int] = {}
     for simulator in simulators(artifact, device):
@@ -87,7 +85,7 @@ def blocks_of(
         if isinstance(begins, HostStep):
             found.append(overhead_cycles + _host_cycles(begins, artifact, device, host_time))
         else:
-            found.append(overhead_cycles + _together(block, longest))
+            found.append(_together(block, longest, overhead_cycles))
     return tuple(found)
 
 
@@ -106,16 +104,16 @@ def _blocks(artifact: Artifact) -> list[_Block]:
     return found
 
 
-def _together(block: _Block, longest: Mapping[int, int]) -> int:
+def _together(block: _Block, longest: Mapping[int, int], overhead_cycles: int) -> int:
     """Programs side by side take what the longest takes; one whose device is at work waits until
     all before it have ended."""
     total, at_work = 0, dict[int, int]()
     for number, step in block:
         assert isinstance(step, ProgramStep)  # nothing else runs beside one
         if step.device in at_work:
-            total, at_work = total + max(at_work.values()), {}
+            total, at_work = total + max(at_work.values()) + overhead_cycles, {}
         at_work[step.device] = longest[number]
-    return total + max(at_work.values())
+    return total + max(at_work.values()) + overhead_cycles
 
 
 def _check_clocks(artifact: Artifact, device: Device) -> None:

@@ -20,7 +20,7 @@ from loadstone.commands.times import times_ns
 from loadstone.errors import ArtifactError, ConfigError
 from loadstone.printable import c_string
 from loadstone.runtime.footprint import pool_bytes
-from loadstone.runtime.schedule import isolated, isolated_scratch_bytes
+from loadstone.runtime.schedule import isolated_scratch_bytes, why_not_isolated
 
 __all__ = ["POOL_BLOCKS", "SharedModel", "own_file", "own_sample", "several_files", "shared_models"]
 
@@ -71,12 +71,9 @@ def shared_models(
                 f"{path} was compiled for {artifact.device}, {paths[0]} for {first.device}: networks "
                 "of one firmware share a device: compile them for one"
             )
-        status, step, instruction = isolated(artifact)
-        if status:
-            raise ArtifactError(
-                f"{path}, step {step}, instruction {instruction}: it is not certain that it reads "
-                "only what its program has written: it cannot share a device"
-            )
+        reason = why_not_isolated(artifact)
+        if reason:
+            raise ArtifactError(f"{path}, {reason}")
     made = zip(names, artifacts, samples, orders, every, strict=True)
     return [SharedModel(*each) for each in made]
 

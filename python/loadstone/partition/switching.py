@@ -46,7 +46,8 @@ def switchable(
 ) -> Deployment:
     """What `make` deploys of the regions. contents: as it was before, it is afterwards with what
     the deployment holds. Raises ConfigError for a limit that cannot be kept, naming the layer."""
-    estimate, shortest = float(most_cycles), 0
+    estimate = float(most_cycles)
+    tried: list[tuple[int, str]] = []
     before = deepcopy(contents)
     for _ in range(_TRIALS):
         for region in regions:
@@ -59,8 +60,9 @@ def switchable(
         if worst <= most_cycles:
             contents.constants, contents.micro_ops = trial.constants, trial.micro_ops
             return replace(made, artifact=aligned)
-        shortest = min(worst, shortest or worst)
+        tried.append((worst, layers))
         estimate *= _MARGIN * most_cycles / worst
+    shortest, layers = min(tried)
     raise ConfigError(
         f"compile: the device cannot switch within {most_cycles:,} cycles: {layers} works "
         f"{shortest:,} at a stretch: ask for {shortest:,} or more"

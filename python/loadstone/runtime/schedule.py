@@ -17,7 +17,8 @@ Needs NumPy and cffi, not TVM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
@@ -29,7 +30,15 @@ from loadstone.runtime.session import Session
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing's own from Python 3.11 on
 
-__all__ = ["Response", "Schedule", "Task", "TaskOptions", "isolated", "isolated_scratch_bytes"]
+__all__ = [
+    "Response",
+    "Schedule",
+    "Task",
+    "TaskOptions",
+    "isolated",
+    "isolated_scratch_bytes",
+    "why_not_isolated",
+]
 
 _FOREVER = (1 << 64) - 1
 _NUMBERS = ("priority", "period", "offset", "deadline")
@@ -46,6 +55,17 @@ def isolated(artifact: Artifact | bytes) -> tuple[int, int, int]:
     scratch = _scratch(model)
     status = lib().lds_model_isolated(model, scratch, ffi.sizeof(scratch), fault)
     return status, fault.step, fault.instruction
+
+
+def why_not_isolated(artifact: Artifact) -> str:
+    """Why a model cannot share a device: the rest of a line that names it; "" where it can."""
+    status, step, instruction = isolated(artifact)
+    if not status:
+        return ""
+    return (
+        f"step {step}, instruction {instruction}: it is not certain that it reads only what its "
+        "program has written: it cannot share a device"
+    )
 
 
 def isolated_scratch_bytes(artifact: Artifact) -> int:
@@ -224,8 +244,8 @@ class Schedule:
 
     def run(self, releases: Iterable[tuple[int, Task]] = (), *, until: int) -> None:
         """Runs in the device's own time, where a cycle is one unit, from `now` on: as on a device
-        with a host that takes no time. releases: by time. until: nothing is begun from then on, and
-        what has begun ends."""
+        with a host that takes no time. releases: by time. until: from then on no period releases
+        anything, and what was released ends."""
         ahead = sorted(releases, key=lambda pair: pair[0])
         place, busy = 0, True
         while busy or self.now < until:
@@ -234,7 +254,8 @@ class Schedule:
                 task.release(time)
                 place += 1
             before = self.cycles
-            busy = self.step(self.now)
+            with self._without_periods() if self.now >= until else nullcontext():
+                busy = self.step(self.now)
             self.now += self.cycles - before
             if not busy:
                 times = [until, *([ahead[place][0]] if place < len(ahead) else [])]
@@ -242,3 +263,15 @@ class Schedule:
                 self.now = max(self.now, min(times))
                 if self.now >= until:
                     return
+
+    @contextmanager
+    def _without_periods(self) -> Iterator[None]:
+        """Else a device that is overloaded would never rest."""
+        held = [task for task in self._tasks if not task.c_task.over]
+        for task in held:
+            task.c_task.over = 1
+        try:
+            yield
+        finally:
+            for task in held:
+                task.c_task.over = 0

@@ -29,12 +29,15 @@ from tests.vta.stream.meaning import execute
 SECOND = load_config("vtaq2-1x16x16")
 
 
-def conv(x: g.Tensor, y: g.Tensor, kernel: int, stride: int, groups: int, seed: int) -> g.Conv2D:
+def conv(
+    x: g.Tensor, y: g.Tensor, kernel: int, stride: int, dilation: int, groups: int, seed: int
+) -> g.Conv2D:
     """With SAME padding; groups as many as channels: depthwise."""
     rng = np.random.default_rng(seed)
     out = y.shape[3]
     taps = (out, kernel, kernel, x.shape[3] // groups)
-    size = [(y.shape[k] - 1) * stride + kernel - x.shape[k] for k in (1, 2)]
+    reach = dilation * (kernel - 1) + 1
+    size = [(y.shape[k] - 1) * stride + reach - x.shape[k] for k in (1, 2)]
     pads = [(max(n, 0) // 2, max(n, 0) - max(n, 0) // 2) for n in size]
     return g.Conv2D(
         name=f"{y.name} =",
@@ -45,7 +48,7 @@ def conv(x: g.Tensor, y: g.Tensor, kernel: int, stride: int, groups: int, seed: 
         weight_zero_points=np.zeros(out, np.int32),
         bias=rng.integers(-3000, 3000, out).astype(np.int32),
         strides=(stride, stride),
-        dilation=(1, 1),
+        dilation=(dilation, dilation),
         padding=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
         groups=groups,
         low=-128,
@@ -63,6 +66,7 @@ class Block:
     stride: int = 1
     channels: tuple[int, int, int] = (16, 48, 32)
     config: HwConfig = SECOND
+    dilation: int = 1
 
     @cached_property
     def operators(self) -> tuple[g.Conv2D, g.Conv2D, g.Conv2D]:
@@ -73,7 +77,8 @@ class Block:
         a = lo.tensor("a", (1, self.height, self.width, between), zero_point=-5)
         b = lo.tensor("b", (1, high, wide, between), zero_point=7)
         y = lo.tensor("y", (1, high, wide, last), zero_point=-1)
-        shapes = ((x, a, 1, 1, 1), (a, b, 3, self.stride, between), (b, y, 1, 1, 1))
+        middle = (a, b, 3, self.stride, self.dilation, between)
+        shapes = ((x, a, 1, 1, 1, 1), middle, (b, y, 1, 1, 1, 1))
         one, two, three = (conv(*shape, seed) for seed, shape in enumerate(shapes))
         return one, two, three
 

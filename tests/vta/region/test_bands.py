@@ -37,6 +37,7 @@ def in_bands(block: Block, rows: int) -> VtaProgram:
         (Block(height=8, stride=2), 2),
         (Block(height=8, stride=2), 4),
         (Block(height=7, width=5, stride=2, channels=(32, 16, 20)), 1),
+        (Block(dilation=2), 3),
     ],
     ids=str,
 )
@@ -76,6 +77,18 @@ def test_bands_are_as_high_as_inp_allows() -> None:
     assert heights(block.chain, SECOND) == [2, 1]
     small = replace(SECOND, name="small", log_inp_buff=12)
     assert heights(Block(112, 112, 2, (16, 96, 24), small).chain, small) == []
+
+
+def test_dilated_windows_reach_further() -> None:
+    """The first of bands of three rows reads five, behind two of padding. In all there are two
+    windows' rows of seven by eight, sums twice, and inputs: 148 tiles, of which 128 are too few."""
+    block = Block(width=4, dilation=2)
+    bands = banded(block.chain, 3, SECOND, PLAIN, block.whole)
+    made = next(o.y_size * o.x_size for _, o in bands if isinstance(o, TileStore))
+    assert made == 5 * block.width
+    for depth, found in ((256, [3, 1]), (128, [1])):
+        small = replace(SECOND, name="small", log_inp_buff=(16 * depth).bit_length() - 1)
+        assert heights(Block(width=4, dilation=2, config=small).chain, small) == found
 
 
 def test_a_band_that_has_no_room_is_refused() -> None:

@@ -35,7 +35,7 @@ def test_tensors_that_others_know_are_in_no_chain(tensor: str) -> None:
     operators = Block().operators
     assert not found(operators, frozenset((tensor,)))
     (known,) = (op.output for op in operators if op.output.name == tensor)
-    other = conv(known, lo.tensor("z", known.shape), 1, 1, 1, 9)
+    other = conv(known, lo.tensor("z", known.shape), 1, 1, 1, 1, 9)
     assert not found([*operators, other])
 
 
@@ -44,7 +44,7 @@ def test_other_layers_are_no_chain() -> None:
     assert not found([one, three, two])
     assert not found([one, two])
     x, y = one.input, lo.tensor("a", one.output.shape)
-    assert not found([conv(x, y, 3, 1, 1, 0), replace(two, inputs=(y,)), three])
+    assert not found([conv(x, y, 3, 1, 1, 1, 0), replace(two, inputs=(y,)), three])
     grouped = replace(two, groups=1, weights=two.weights.repeat(48, axis=3))
     assert not found([one, grouped, three])
 

@@ -13,10 +13,10 @@ TILES = 8
 
 
 def claim(**ranges: tuple[int, int]) -> Claim:
-    """By tensor, the first tile and the one behind the last."""
+    """By tensor, the first tile and the one behind the last; of one more, which is nobody's."""
     masks = {}
     for tensor, (begin, end) in ranges.items():
-        masks[tensor] = np.zeros(TILES, np.bool_)
+        masks[tensor] = np.zeros(TILES + 1, np.bool_)
         masks[tensor][begin:end] = True
     return Claim(masks)
 
@@ -42,7 +42,7 @@ def whole(source: str, target: str, device: int) -> Way:
     return Way("whole", {device: share(claim(**{source: every}), claim(**{target: every}))})
 
 
-WRITTEN = {"y": TILES, "z": TILES}
+WRITTEN = claim(y=(0, TILES), z=(0, TILES))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,8 @@ def test_what_may_start_together(phases: list[list[tuple[int, Way]]]) -> None:
 
 
 UPPER = Way("upper", {0: halves("y", "z").shares[0]})
+THIRD = Way("a third tensor", {0: share(claim(), claim(z=(0, TILES), t=(0, 1)))})
+SHIFTED = Way("as many tiles", {0: share(claim(), claim(z=(1, TILES + 1)))})
 BOTH = Way("both", {0: whole("x", "y", 0).shares[0], 2: whole("x", "y", 0).shares[0]})
 
 
@@ -71,8 +73,10 @@ BOTH = Way("both", {0: whole("x", "y", 0).shares[0], 2: whole("x", "y", 0).share
         ([[(0, halves("x", "y"))], [(1, BOTH)]], "devices 0 and 2 meet in phase 1"),
         ([[(1, halves("y", "z"))], [(0, halves("x", "y"))]], "not in their order"),
         ([[(0, halves("x", "y"))]], "layers are missing"),
-        ([[(0, halves("x", "y"))], [(1, UPPER)]], "of z not all tiles are written"),
-        ([[(0, halves("x", "y"))], [(1, Way("none", {}))]], "of z not all tiles are written"),
+        ([[(0, halves("x", "y"))], [(1, UPPER)]], "of z other tiles are written"),
+        ([[(0, halves("x", "y"))], [(1, Way("none", {}))]], "other tensors are written"),
+        ([[(0, halves("x", "y"))], [(1, THIRD)]], "other tensors are written"),
+        ([[(0, halves("x", "y"))], [(1, SHIFTED)]], "of z other tiles are written"),
     ],
 )
 def test_phases_that_are_wrong(phases: list[list[tuple[int, Way]]], said: str) -> None:
@@ -84,11 +88,11 @@ def test_what_is_written_by_two_layers_counts_once() -> None:
     """Parts of a concatenation."""
     first = Way("first", {0: share(claim(), claim(y=(0, 3)))})
     second = Way("second", {1: share(claim(), claim(y=(3, 8)))})
-    verify_phases([[(0, first), (1, second)]], 2, {"y": 8})
+    verify_phases([[(0, first), (1, second)]], 2, claim(y=(0, TILES)))
     overlapping = Way("second", {1: share(claim(), claim(y=(2, 8)))})
     with pytest.raises(VerificationError, match="meet"):
-        verify_phases([[(0, first), (1, overlapping)]], 2, {"y": 8})
-    verify_phases([[(0, first)], [(1, overlapping)]], 2, {"y": 8})
+        verify_phases([[(0, first), (1, overlapping)]], 2, claim(y=(0, TILES)))
+    verify_phases([[(0, first)], [(1, overlapping)]], 2, claim(y=(0, TILES)))
 
 
 def test_one_tensor_of_several_is_enough() -> None:

@@ -3,75 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
-from loadstone.backend.region import Address
-from loadstone.errors import VerificationError
-from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.spec import AluOp, Memory
+from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation
-from loadstone.vta.region.pieces import cut, verify_pieces
-from loadstone.vta.stream.operations import (
-    Access,
-    AluNest,
-    DramTile,
-    FillNest,
-    GemmNest,
-    TileLoad,
-    TileStore,
-    VirtualTile,
-    tiles_of,
-)
-
-CONFIG = load_config("vtaq-1x16x16")
-#: Of weights, and of what is stored: other regions, and both in one.
-APART = {"w": Address(0, 0), "x": Address(2, 0), "y": Address(2, 1 << 20)}
-SAME = {**APART, "y": Address(2, 64)}
-
-
-def _load(memory: Memory, tile: VirtualTile, tensor: str, at: int = 0) -> TileLoad:
-    return TileLoad(memory, tile, 0, DramTile(tensor, at), 1, tile.size_tiles, tile.size_tiles)
-
-
-def _layer(name: str, turns: int, steps: int = 100) -> list[LayerOperation]:
-    """Weights stay for all turns; in each, an input is loaded, multiplied and stored."""
-    weights = VirtualTile(Memory.WGT, 8, "w")
-    made: list[LayerOperation] = [(name, _load(Memory.WGT, weights, "w"))]
-    for turn in range(turns):
-        x, sums = VirtualTile(Memory.INP, 8, "x"), VirtualTile(Memory.ACC, 8, "y")
-        dst, src, wgt = (Access(tile, 0, (0,)) for tile in (sums, x, weights))
-        store = TileStore(sums, 0, DramTile("y", 8 * turn), 1, 8, 8)
-        made += [
-            (name, _load(Memory.INP, x, "x", 8 * turn)),
-            (name, FillNest((8,), Access(sums, 0, (1,)), 0)),
-            (name, GemmNest((steps,), dst, src, wgt)),
-            (name, AluNest(AluOp.MAX, (8,), Access(sums, 0, (1,)), None)),
-            (name, store),
-        ]
-    return made
+from loadstone.vta.region.pieces import cut
+from loadstone.vta.region.verify_pieces import verify_pieces
+from loadstone.vta.stream.operations import FillNest, GemmNest, TileLoad, tiles_of
+from tests.vta.region.cut_layers import APART, CONFIG, SAME, layer_of
 
 
 def test_a_long_limit_cuts_nothing() -> None:
-    operations = [*_layer("a", 2), *_layer("b", 2)]
+    operations = [*layer_of("a", 2), *layer_of("b", 2)]
     (piece,) = cut(operations, CONFIG, APART, 1_000_000)
     assert [layer for layer, _ in piece] == [layer for layer, _ in operations]
-    verify_pieces(operations, [piece])
+    verify_pieces(operations, [piece], CONFIG, APART)
 
 
 def test_layers_are_cut_without_any_load_of_the_other() -> None:
-    operations = [*_layer("a", 1), *_layer("b", 1)]
+    operations = [*layer_of("a", 1), *layer_of("b", 1)]
     pieces = cut(operations, CONFIG, APART, 200)
-    verify_pieces(operations, pieces)
+    verify_pieces(operations, pieces, CONFIG, APART)
     assert [[layer for layer, _ in piece] for piece in pieces] == [["a"] * 6, ["b"] * 6]
 
 
 def test_inside_a_layer_its_weights_are_loaded_again() -> None:
-    operations = _layer("a", 3)
+    operations = layer_of("a", 3)
     pieces = cut(operations, CONFIG, APART, 200)
-    verify_pieces(operations, pieces)
+    verify_pieces(operations, pieces, CONFIG, APART)
     assert len(pieces) == 3
     for piece in pieces:
         loads = [o.dram.tensor for _, o in piece if isinstance(o, TileLoad)]
@@ -83,10 +42,10 @@ def test_inside_a_layer_its_weights_are_loaded_again() -> None:
 
 def test_sums_are_never_cut() -> None:
     """A second product into the same sums, whatever the limit."""
-    (name, fill), gemm = ("a", _layer("a", 1)[2][1]), _layer("a", 1)[3]
+    (name, fill), gemm = ("a", layer_of("a", 1)[2][1]), layer_of("a", 1)[3]
     assert isinstance(fill, FillNest)
     assert isinstance(gemm[1], GemmNest)
-    again = [
+    again: list[LayerOperation] = [
         (name, fill),
         *[(name, replace(gemm[1], dst=replace(gemm[1].dst, tile=fill.dst.tile)))] * 4,
     ]
@@ -95,7 +54,7 @@ def test_sums_are_never_cut() -> None:
 
 def test_what_is_overwritten_is_not_loaded_again() -> None:
     """The input of all turns stands where the first turn stores: with x[0:8] alive, no cut."""
-    operations = _layer("a", 3)
+    operations = layer_of("a", 3)
     x = operations[1][1]
     assert isinstance(x, TileLoad)
 
@@ -114,24 +73,3 @@ def test_what_is_overwritten_is_not_loaded_again() -> None:
 def _is_other_input(entry: LayerOperation, x: TileLoad) -> bool:
     operation = entry[1]
     return isinstance(operation, TileLoad) and operation.memory is Memory.INP and operation is not x
-
-
-@pytest.mark.parametrize(
-    ("what", "spoil"),
-    [
-        ("is missing", lambda pieces: [pieces[0], pieces[1][:-1]]),
-        (
-            "not asked for",
-            lambda pieces: [pieces[0], [*pieces[1][:3], pieces[1][3], *pieces[1][3:]]],
-        ),
-        ("tile of another one", lambda pieces: [pieces[0], [*pieces[1], pieces[0][0]]]),
-        ("not asked for", lambda pieces: [pieces[1], pieces[0]]),
-    ],
-)
-def test_the_verifier_finds(
-    what: str, spoil: Callable[[list[list[LayerOperation]]], list[list[LayerOperation]]]
-) -> None:
-    operations = [*_layer("a", 1), *_layer("b", 1)]
-    pieces = cut(operations, CONFIG, APART, 200)
-    with pytest.raises(VerificationError, match=what):
-        verify_pieces(operations, spoil(pieces))

@@ -108,8 +108,19 @@ def _devices(rows: Rows) -> None:
             "capabilities": int(Capability.STORE_INP | Capability.REGIONS),
             "width": 4,
         },
+        "whole accumulators of floats": {"capabilities": int(Capability.STORE_ACC), "width": 4},
     }.items():
-        fine = {"capabilities": both} if "capabilities" in bad else {}
+        right = {
+            "requantization without registers": {"capabilities": both},
+            "requantizing stores alone": {
+                "capabilities": both | int(Capability.STORE_REQUANTIZE),
+            },
+            "stores to INP without regions": {
+                "capabilities": int(Capability.STORE_INP | Capability.REGIONS)
+            },
+        }
+        kept = {field: v for field, v in bad.items() if field not in ("width", "wgt", "acc")}
+        fine = right.get(name, kept)
         rows.switch("V0", name, possible(fine, "lu", 0, 0), possible(bad, "lu", 0, 0), "s")
 
 

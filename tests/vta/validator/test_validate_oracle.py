@@ -11,6 +11,7 @@ import dataclasses
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -136,6 +137,14 @@ def one_limit(config: HwConfig, opcode: Opcode) -> Iterator[bytes]:
                 yield word.to_bytes(16, "little")
 
 
+def with_capabilities(config: HwConfig, drawn: np.random.Generator) -> HwConfig:
+    """Any that go together, each as often as not."""
+    while True:
+        capabilities = Capability(int(drawn.integers(2 * max(Capability))))
+        with suppress(ConfigError):
+            return dataclasses.replace(config, capabilities=capabilities)
+
+
 @pytest.mark.parametrize("opcode", list(Opcode))
 def test_both_validators_agree_at_every_limit(opcode: Opcode) -> None:
     """A part of them, drawn, in the same small program."""
@@ -145,10 +154,7 @@ def test_both_validators_agree_at_every_limit(opcode: Opcode) -> None:
     uops = Load(memory_id=Memory.UOP, y_size=1, x_size=1)
     before, after = (encode_stream([i], config).tobytes() for i in (uops, Finish()))
     for k in drawn.permutation(len(every))[: times(80, 5000)].tolist():
-        capabilities = Capability(int(drawn.integers(64)))
-        if Capability.REQUANTIZE in capabilities:
-            capabilities |= Capability.CONFIG
-        model = playground(dataclasses.replace(config, capabilities=capabilities))
+        model = playground(with_capabilities(config, drawn))
         both(with_program(model, before + every[k] + after))
 
 

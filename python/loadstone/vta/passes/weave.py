@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.vta.passes.program import ProgramPass, VtaProgram
-from loadstone.vta.passes.store_inp.cells import DramCells
+from loadstone.vta.passes.store_inp.cells import NOBODY, DramCells
 from loadstone.vta.passes.store_inp.verify import verify_reads
 from loadstone.vta.stream.operations import FillNest, TileLoad, TileStore
 
 __all__ = ["Weave"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-_NOBODY = -1
 
 
 class Weave(ProgramPass):
@@ -130,14 +129,14 @@ def _depend(program: VtaProgram, cells: DramCells, turns: Sequence[Sequence[_Tur
                 by = writer[region][where]
                 if isinstance(o, TileStore):
                     others = reader[region][where]
-                    if ((others != _NOBODY) & (others != layer)).any():
+                    if ((others != NOBODY) & (others != layer)).any():
                         return False
-                    if ((by != _NOBODY) & (by != layer)).any():
+                    if ((by != NOBODY) & (by != layer)).any():
                         return False
                     writer[region][where], turn_of[region][where] = layer, place
                     continue
                 reader[region][where] = layer
-                for other in np.unique(by[(by != _NOBODY) & (by != layer)]).tolist():
+                for other in np.unique(by[(by != NOBODY) & (by != layer)]).tolist():
                     most = int(turn_of[region][where[by == other]].max())
                     turn.after[other] = max(most, turn.after.get(other, 0))
     return True

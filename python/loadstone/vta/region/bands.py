@@ -30,7 +30,7 @@ from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.program import LayerOperation
 from loadstone.vta.region.chains import LayerChain
 from loadstone.vta.region.constant_pool import ConstantPool
-from loadstone.vta.region.parts import rows_of
+from loadstone.vta.region.parts import rows_of, window_height
 from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import LayerChoice
 from loadstone.vta.stream.operations import Operation
@@ -54,7 +54,7 @@ def _inp(chain: LayerChain, rows: int, config: HwConfig) -> float:
     inputs, and all blocks of the expand layer's."""
     _, height, width, _ = chain.depthwise.input.shape
     _, left, _, right = chain.depthwise.padding
-    reach = (rows - 1) * chain.depthwise.strides[0] + int(chain.depthwise.weights.shape[1])
+    reach = (rows - 1) * chain.depthwise.strides[0] + window_height(chain.depthwise)
     made = min(height, rows * chain.depthwise.strides[0])
     windows = reach * (left + width + right)
     sums = rows * chain.depthwise.output.shape[2]
@@ -83,7 +83,7 @@ def banded(
     wide = depthwise.output.shape[2]
     out = Blocked(project.output.shape, config.batch, config.block).channel_blocks
     top, _, _, _ = depthwise.padding
-    first = (rows - 1) * depthwise.strides[0] - top + int(depthwise.weights.shape[1])
+    first = (rows - 1) * depthwise.strides[0] - top + window_height(depthwise)
     made: list[LayerOperation] = []
     for begin, end in ((0, min(first, height)), (min(first, height), height)):
         if begin == end:

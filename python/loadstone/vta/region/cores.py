@@ -24,7 +24,6 @@ from loadstone import graph as g
 from loadstone.backend.device import ProgramDevice, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout
 from loadstone.errors import LoweringError
-from loadstone.numerics import Array
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import lower_operator
@@ -34,7 +33,7 @@ from loadstone.vta.region.constant_pool import ConstantPool
 from loadstone.vta.region.dealing import deal, share_of
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
-from loadstone.vta.region.phases import Way, verify_phases
+from loadstone.vta.region.phases import Claim, Way, verify_phases
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.views import on_whole
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
@@ -64,14 +63,8 @@ class CoresRegion(OffloadedRegion):
         self._tensors = self._tensor_places()
         ways = [self._ways(operator) for operator in self.inside]
         self.phases = deal(ways, len(cores), shared_bus=bool(cores[-1].bus_of))
-        whole = [way[0].shares[0].writes.tiles for way in ways if way[0].shares]
-        written: dict[str, Array] = {}
-        for tiles in whole:
-            for tensor, mask in tiles.items():
-                written[tensor] = written[tensor] | mask if tensor in written else mask
-        verify_phases(
-            self.phases, len(ways), {name: int(mask.sum()) for name, mask in written.items()}
-        )
+        whole = Claim.of_all(way[0].shares[0].writes for way in ways if way[0].shares)
+        verify_phases(self.phases, len(ways), whole)
         used = {
             operation.dram.tensor
             for phase in self.phases

@@ -3,8 +3,8 @@
 
 In:   an operator's weight tiles and operations; a device with weights4, or weight_code.
 Out:  the bytes of groups, or of bit planes, that expand to just these tiles, or None.
-Next: offload.py puts them in the place of the tiles; passes/encode/ makes LOADs of WGT_4BIT, or of
-      WGT_PLANES.
+Next: held_constants.py puts them in the place of the tiles; passes/encode/ makes LOADs of
+      WGT_4BIT, or of WGT_PLANES.
 
 Nobody says that weights have 4 bits: their numbers show it. Wherever they come from, a constant
 whose groups of 32 all have a multiplier, a minimum and 16 numbers is loaded so, and computes the
@@ -26,7 +26,7 @@ from loadstone.vta.isa.spec import Capability
 from loadstone.vta.isa.weight_planes import coded, decoded_rows, rows_of_tile
 from loadstone.vta.stream.operations import Operation, TileLoad
 
-__all__ = ["coded_weights", "packed_weights"]
+__all__ = ["coded_weights", "has_whole_groups", "packed_weights"]
 
 
 def packed_weights(
@@ -37,7 +37,7 @@ def packed_weights(
     each = group_tiles(config.block)
     if not config.has(Capability.WEIGHTS4) or len(tiles) % each:
         return None
-    if not all(_in_groups(o, each) for o in operations if _loads(o, name)):
+    if not has_whole_groups(name, operations, config):
         return None
     whole = np.ascontiguousarray(tiles, np.int8)
     made = np.empty((len(whole) // each, group_bytes(config.block)), np.uint8)
@@ -52,6 +52,12 @@ def packed_weights(
     if status != lib().LDS_WEIGHTS4_OK or not np.array_equal(expanded(made, config.block), whole):
         raise AssertionError(f"lds_weights4: status {status} for {name}")
     return made
+
+
+def has_whole_groups(name: str, operations: Iterable[Operation], config: HwConfig) -> bool:
+    """Whether all loads of the constant `name` are of whole groups."""
+    each = group_tiles(config.block)
+    return all(_in_groups(o, each) for o in operations if _loads(o, name))
 
 
 def coded_weights(
@@ -76,8 +82,8 @@ def coded_weights(
 def _in_a_row(operation: Operation) -> bool:
     """Whether a load is of tiles that follow each other, without padding."""
     assert type(operation) is TileLoad
-    pads = operation.y_pad_0 + operation.y_pad_1 + operation.x_pad_0 + operation.x_pad_1
-    return pads == 0 and (operation.y_size == 1 or operation.x_stride == operation.x_size)
+    in_a_row = operation.y_size == 1 or operation.x_stride == operation.x_size
+    return in_a_row and not operation.has_pads
 
 
 def _loads(operation: Operation, name: str) -> bool:
@@ -89,5 +95,4 @@ def _in_groups(operation: Operation, each: int) -> bool:
     assert type(operation) is TileLoad
     sizes = [operation.dram.tile, operation.x_size]
     sizes += [operation.x_stride] if operation.y_size > 1 else []
-    pads = operation.y_pad_0 + operation.y_pad_1 + operation.x_pad_0 + operation.x_pad_1
-    return pads == 0 and all(size % each == 0 for size in sizes)
+    return not operation.has_pads and all(size % each == 0 for size in sizes)

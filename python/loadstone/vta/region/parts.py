@@ -4,7 +4,8 @@
 In:   an operator; rows of its output, or blocks of its channels.
 Out:  a LayerPart: an operator that computes these alone, on parts of the whole tensors,
       and where these stand; None where the operator cannot be divided so.
-Next: dealing.py deals parts out to devices; views.py puts their operations on the whole tensors.
+Next: views.py puts their operations on the whole tensors; cores.py divides layers among devices,
+      bands.py a chain of layers into bands of rows.
 
     rows      of a convolution or pool: the rows of the input that its windows reach; on elements:
               the same rows
@@ -24,7 +25,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
 from loadstone.vta.region.views import View
 
-__all__ = ["LayerPart", "channels_of", "rows_of"]
+__all__ = ["LayerPart", "channels_of", "rows_of", "window_height"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def _window_rows(
 ) -> LayerPart | None:
     top, left, _, right = op.padding
     first = begin * op.strides[0] - top
-    past = (end - 1) * op.strides[0] - top + _window_height(op)
+    past = (end - 1) * op.strides[0] - top + window_height(op)
     low, high = max(first, 0), min(past, op.input.shape[1])
     if low >= high:  # windows that lie wholly in the padding
         return None
@@ -95,7 +96,8 @@ def _window_rows(
     return LayerPart(made, {**cut.views, x.name: view}, layout)
 
 
-def _window_height(op: g.Conv2D | g.PlaneConv2D | g.Pool2D) -> int:
+def window_height(op: g.Conv2D | g.PlaneConv2D | g.Pool2D) -> int:
+    """Rows of the input from the first to the last that one row of the output reads."""
     if isinstance(op, g.Pool2D):
         return op.kernel[0]
     return op.dilation[0] * (int(op.weights.shape[1]) - 1) + 1

@@ -2,14 +2,14 @@
 """What devices do at the same time, and whether they may.
 
 In:   phases: of each layer the shares of the devices that compute it.
-Out:  nothing where no device touches what another one writes in the same phase, and everything is
-      written; else a VerificationError.
+Out:  nothing where no device touches what another one writes in the same phase, and what is written
+      is what layers write that are not divided; else a VerificationError.
 Next: cores.py asks before it makes programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -27,6 +27,15 @@ class Claim:
     """Tiles of tensors in DRAM, by tensor: bool (tiles,)."""
 
     tiles: Mapping[str, NDArray[np.bool_]]
+
+    @staticmethod
+    def of_all(claims: Iterable[Claim]) -> Claim:
+        """What any of them touches."""
+        made: dict[str, NDArray[np.bool_]] = {}
+        for claim in claims:
+            for name, mask in claim.tiles.items():
+                made[name] = made[name] | mask if name in made else mask
+        return Claim(made)
 
     def meets(self, other: Claim) -> bool:
         """Whether they have a tile in common."""
@@ -55,24 +64,23 @@ class Way:
     shares: Mapping[int, Share]
 
 
-def verify_phases(
-    phases: Sequence[Sequence[tuple[int, Way]]], layers: int, written: Mapping[str, int]
-) -> None:
+def verify_phases(phases: Sequence[Sequence[tuple[int, Way]]], layers: int, written: Claim) -> None:
     """Raises VerificationError where a device touches what another one writes in the same phase;
-    where a layer is missing or not in its turn; or where tiles of a tensor that one writes whole
-    are left out. written: of each tensor, how many tiles the layers write when none is divided."""
+    where a layer is missing or not in its turn; or where something else is written than by layers
+    that are whole. written: what these write."""
     if [number for phase in phases for number, _ in phase] != list(range(layers)):
         raise VerificationError("phases", "layers are missing, or not in their order")
-    made: dict[str, NDArray[np.bool_]] = {}
+    shares: list[Share] = []
     for number, phase in enumerate(phases):
         touched = [(device, share) for _, way in phase for device, share in way.shares.items()]
         _verify_apart(number, touched)
-        for _, share in touched:
-            for name, mask in share.writes.tiles.items():
-                made[name] = made[name] | mask if name in made else mask
-    for name, tiles in written.items():
-        if name not in made or int(made[name].sum()) != tiles:
-            raise VerificationError("phases", f"of {name} not all tiles are written")
+        shares += [share for _, share in touched]
+    made = Claim.of_all(share.writes for share in shares).tiles
+    if made.keys() != written.tiles.keys():
+        raise VerificationError("phases", "other tensors are written than when no layer is divided")
+    for name, tiles in written.tiles.items():
+        if not np.array_equal(made[name], tiles):
+            raise VerificationError("phases", f"of {name} other tiles are written")
 
 
 def _verify_apart(number: int, touched: Sequence[tuple[int, Share]]) -> None:

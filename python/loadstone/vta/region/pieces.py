@@ -3,7 +3,7 @@
 
 In:   operations in program order; the cycles that a piece may take.
 Out:  pieces, each a program of its own: nothing in the scratchpads passes from one to the next.
-Next: region/offload.py sends each through passes/pipeline.py.
+Next: verify_pieces.py; region/offload.py sends each through passes/pipeline.py.
 
 A program ends with FINISH, behind which no token is left, and registers are as after a reset. So
 what remains to be decided is where scratchpads hold nothing that is wanted later:
@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.backend.region import Address
-from loadstone.errors import VerificationError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.isa.weight_planes import PackedConstants
@@ -49,7 +48,7 @@ from loadstone.vta.stream.operations import (
 )
 from loadstone.vta.stream.table import columns_of
 
-__all__ = ["cut", "verify_pieces"]
+__all__ = ["cut", "dram_range"]
 
 _LOAD, _COMPUTE, _STORE = range(3)
 
@@ -92,29 +91,6 @@ def cut(
     ]
 
 
-def verify_pieces(
-    operations: Sequence[LayerOperation], pieces: Sequence[Sequence[LayerOperation]]
-) -> None:
-    """Raises VerificationError where pieces share a tile, or are not these operations with loads
-    repeated."""
-    owner: dict[int, int] = {}
-    for number, piece in enumerate(pieces):
-        for _, operation in piece:
-            if any(owner.setdefault(id(t), number) != number for t in tiles_of(operation)):
-                raise VerificationError("pieces", f"piece {number} uses a tile of another one")
-    kinds = [(layer, type(o)) for layer, o in operations]
-    left = iter(kinds)
-    wanted = next(left, None)
-    for piece in pieces:
-        for layer, operation in piece:
-            if (layer, type(operation)) == wanted:
-                wanted = next(left, None)
-            elif type(operation) is not TileLoad:
-                raise VerificationError("pieces", f"{layer} does something that was not asked for")
-    if wanted is not None:
-        raise VerificationError("pieces", f"an operation of {wanted[0]} is missing")
-
-
 def _lives(
     operations: Sequence[Operation], addresses: Mapping[str, Address], config: HwConfig
 ) -> dict[int, _Life]:
@@ -130,7 +106,7 @@ def _lives(
             found[id(operation.dst.tile)].is_there = False
     stores = np.array(
         [
-            (number, *_range(operation, operation.memory, addresses, config))
+            (number, *dram_range(operation, addresses, config))
             for number, operation in enumerate(operations)
             if type(operation) is TileStore
         ],
@@ -158,7 +134,7 @@ def _is_overwritten(
     for number in life.loads:
         load = operations[number]
         assert type(load) is TileLoad
-        region, first, past = _range(load, load.memory, addresses, config)
+        region, first, past = dram_range(load, addresses, config)
         same = while_it_lives[:, 1] == region
         meets = (while_it_lives[:, 2] < past) & (first < while_it_lives[:, 3])
         if bool((same & meets).any()):
@@ -166,14 +142,11 @@ def _is_overwritten(
     return False
 
 
-def _range(
-    transfer: TileLoad | TileStore,
-    memory: Memory,
-    addresses: Mapping[str, Address],
-    config: HwConfig,
+def dram_range(
+    transfer: TileLoad | TileStore, addresses: Mapping[str, Address], config: HwConfig
 ) -> tuple[int, int, int]:
     """Region, first byte, and the one behind the last, gaps between rows included."""
-    place, tile_bytes = addresses[transfer.dram.tensor], config.tile_bytes(memory)
+    place, tile_bytes = addresses[transfer.dram.tensor], config.tile_bytes(transfer.memory)
     tiles = (transfer.y_size - 1) * transfer.x_stride + transfer.x_size
     first = place.offset_bytes + transfer.dram.tile * tile_bytes
     return place.region, first, first + tiles * tile_bytes

@@ -4,7 +4,7 @@
 In:   the operations of an operator that reads and writes parts of tensors, each as if it were a
       tensor of its own in the blocked layout; where in the whole tensor each part stands.
 Out:  operations that compute the same on the whole tensors.
-Next: parts.py makes such operators, dealing.py deals them out to devices.
+Next: parts.py makes such operators; cores.py and bands.py put what computes them on the whole.
 
     whole: blocks of H * W tiles        | block 0            | block 1            | block 2  ...
     part: some rows of some blocks          |rows|               |rows|
@@ -61,8 +61,7 @@ def on_whole(operations: Sequence[Operation], views: Mapping[str, View]) -> list
 
 def _transfers(o: TileLoad | TileStore, view: View) -> Iterator[Operation]:
     rows = [list(view.runs(o.dram.tile + y * o.x_stride, o.x_size)) for y in range(o.y_size)]
-    is_padded = type(o) is TileLoad and any((o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1))
-    if is_padded:
+    if type(o) is TileLoad and o.has_pads:
         groups = list(_grouped([(row[0][0], o.x_size) for row in rows]))
         if any(len(row) > 1 for row in rows) or len(groups) > 1:
             raise LoweringError(f"a padded load of {view.tensor} is not one load of the whole")

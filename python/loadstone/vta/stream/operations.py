@@ -118,6 +118,17 @@ class TileLoad:
     x_pad_1: int = 0
     pad_value: int = 0
 
+    @property
+    def rows_columns(self) -> tuple[int, int]:
+        """Of the tiles that it writes, pads included."""
+        rows = self.y_pad_0 + self.y_size + self.y_pad_1
+        return rows, self.x_pad_0 + self.x_size + self.x_pad_1
+
+    @property
+    def has_pads(self) -> bool:
+        """Whether it writes anything that does not stand in DRAM."""
+        return any((self.y_pad_0, self.y_pad_1, self.x_pad_0, self.x_pad_1))
+
 
 @dataclass(slots=True)
 class StoreRequantization:

@@ -50,7 +50,8 @@ def programs(draw: st.DrawFn) -> tuple[dict[VirtualTile, tuple[int, int]], list[
         tiles, free = free[: (size := draw(st.integers(1, 3)))], free[size:]
         last = max(lives[tile][1] for tile in tiles)
         begin = draw(st.integers(0, min(lives[tile][0] for tile in tiles)))
-        contents.append(InpContent(tiles, [], [], {begin: np.zeros((1, 2), np.int64)}, [last]))
+        used = sorted([draw(st.integers(begin, last)), last])
+        contents.append(InpContent(tiles, [], [], {begin: np.zeros((1, 2), np.int64)}, used))
     return lives, contents
 
 
@@ -70,3 +71,27 @@ def test_steps_give_what_a_whole_count_gives(
         else:
             filling.take_back([content])
             assert np.array_equal(filling.filled, counted(lives, kept))
+
+
+def test_a_tile_leaves_once_and_one_that_nobody_loads_does_not() -> None:
+    """Two contents of one tile, and one of a tile that has no life of its own."""
+    tiles = [VirtualTile(Memory.INP, 3 + n, f"tile {n}") for n in range(3)]
+    strange = VirtualTile(Memory.INP, 20, "strange")
+    lives = {tile: (4 * n, 4 * n + 2) for n, tile in enumerate(tiles)}
+    filling = Filling(lives, _OPERATIONS)
+    at_first = filling.filled.copy()
+
+    def content(tile: VirtualTile, first: int, last: int) -> InpContent:
+        return InpContent([tile], [], [], {first: np.zeros((1, 2), np.int64)}, [last])
+
+    group = [content(tiles[1], 1, 6), content(strange, 0, 1), content(tiles[1], 2, 6)]
+    filling.add(group)
+    assert np.array_equal(filling.filled, counted(lives, group))
+    assert filling.filled[:3].tolist() == [3 + 5 + 20, 3 + 5 + 20 + 4, 3 + 5 + 4 + 4]
+    again = [content(tiles[1], 5, 6)]
+    filling.add(again)
+    assert np.array_equal(filling.filled, counted(lives, group + again))
+    filling.take_back(again)
+    assert np.array_equal(filling.filled, counted(lives, group))
+    filling.take_back(group)
+    assert np.array_equal(filling.filled, at_first)

@@ -46,6 +46,22 @@ def test_two_contents_of_two_tiles_each() -> None:
     assert cells[:5, 1].tolist() == [8, 9, 10, 11, 12]
 
 
+def test_whole_accumulators_stay_in_dram() -> None:
+    """A quarter of one that is read as input is no tile that a store to INP could leave there."""
+    acc, tile = VirtualTile(Memory.ACC, 2, "sums"), VirtualTile(Memory.INP, 1, "read")
+    w, other = VirtualTile(Memory.WGT, 1, "w"), VirtualTile(Memory.ACC, 1, "more")
+    access = Access(tile, 0, ())
+    program = beside(
+        TileStore(acc, 0, DramTile("late", 0), 1, 2, 2, whole=True),
+        TileLoad(Memory.INP, tile, 0, DramTile("late", 5), 1, 1, 1),
+        GemmNest((), Access(other, 0, ()), access, Access(w, 0, ())),
+    )
+    places = {**program.places, "late": Address(7, 0)}
+    flow = flow_of(replace(program, places=places, inside=program.inside | {"late"}))
+    assert len(flow.contents) == 2
+    assert len(LAYERS.program().operations) in flow.outside
+
+
 def test_what_is_read_as_weights_stays_in_dram() -> None:
     w = VirtualTile(Memory.WGT, 1, "read")
     flow = flow_of(beside(TileLoad(Memory.WGT, w, 0, DramTile("mid", 0), 1, 1, 1)))
@@ -62,6 +78,14 @@ def test_a_tile_that_others_fill_too_is_none() -> None:
     ]
     flow = flow_of(beside(*loads))
     assert len(flow.contents) == 2
+    assert flow.contents[0].first in flow.outside
+
+
+def test_a_tile_that_nobody_reads_is_none() -> None:
+    """Products with weights of zeros are left out, and the load of what they would read stays."""
+    tile = VirtualTile(Memory.INP, 1, "unread")
+    flow = flow_of(beside(TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1)))
+    assert [len(each.tiles) for each in flow.contents] == [2, 2]
     assert flow.contents[0].first in flow.outside
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
+from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import LayerOperation, VtaProgram
@@ -22,6 +23,7 @@ from loadstone.vta.stream.operations import (
     GemmNest,
     InpTiles,
     Operation,
+    StoreRequantization,
     TileLoad,
     TileStore,
     VirtualTile,
@@ -224,6 +226,40 @@ def test_what_is_loaded_elsewhere_is_what_was(
     for missing in (first, first + count - 1):
         with pytest.raises(LoweringError, match="two: something else is read"):
             verify_reads(whole, stored(range(missing), range(missing + 1, 32)))
+
+
+def test_a_whole_accumulator_has_four_cells() -> None:
+    """Of two that are stored whole, a load reads the second, or a quarter of it."""
+    acc, to = VirtualTile(Memory.ACC, 2, "acc"), VirtualTile(Memory.ACC, 1, "to")
+    weights = VirtualTile(Memory.WGT, 1, "w")
+    places = {"mid": Address(0, 0), "late": Address(0, 7 * KEEPING.tile_bytes(Memory.OUT))}
+    load = TileLoad(Memory.ACC, to, 0, DramTile("mid", 1), 1, 1, 1)
+    quarter = TileLoad(Memory.ACC_8BIT, to, 0, DramTile("late", 0), 1, 1, 1)
+    every = TileLoad(Memory.WGT, weights, 0, DramTile("mid", 0), 1, 1, 1)
+    both = TileStore(acc, 0, DramTile("mid", 0), 1, 2, 2, whole=True)
+    by = StoreRequantization(acc, 0, 3, 3, -128, 127, Rounding.DOUBLE)
+
+    def program(store: TileStore, then: TileLoad) -> VtaProgram:
+        operations = [("one", store), ("two", then)]
+        return VtaProgram(KEEPING, places, operations, inside=frozenset(places))
+
+    for then in (load, quarter, every):
+        verify_reads(program(both, then), program(both, then))
+        for wrong in (
+            replace(both, x_size=1),
+            replace(both, offset=1, x_size=1),
+            replace(both, x_size=1, dram=DramTile("mid", 1)),
+            replace(both, whole=False),
+            replace(both, whole=False, x_size=8, x_stride=8, requantization=by),
+        ):
+            with pytest.raises(LoweringError, match="two: something else is read"):
+                verify_reads(program(both, then), program(wrong, then))
+    # what nobody reads may be left out, and the second alone brings what a load of it reads
+    second = replace(both, x_size=1, offset=1, dram=DramTile("mid", 1))
+    verify_reads(program(both, load), program(second, load))
+    verify_reads(program(both, quarter), program(second, quarter))
+    with pytest.raises(LoweringError, match="two: something else is read"):
+        verify_reads(program(both, every), program(second, every))
 
 
 def test_what_others_see_must_be_in_dram() -> None:

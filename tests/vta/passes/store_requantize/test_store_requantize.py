@@ -99,6 +99,18 @@ def test_a_store_takes_the_place_of_an_rq_and_a_store() -> None:
     assert len(made) == 3
 
 
+def test_whole_accumulators_are_requantized_by_themselves() -> None:
+    """All 32 bits of what requantization gives, where they go beside what goes in 8 bits, too."""
+    s = Stream()
+    whole = replace(s.store(4, 8, 8), whole=True)
+    for last in ([whole], [whole, s.store(4, 8, 20, offset=32)]):
+        operations = [*s.begin(), s.rq((TILES,), (1,), (0,)), *last]
+        before = VtaProgram(SECOND, {}, [("layer", operation) for operation in operations])
+        after = StoreRequantize().run(before)
+        StoreRequantize().verify(before, after)
+        assert [operation for _, operation in after.operations] == operations
+
+
 def test_a_program_that_stores_otherwise_is_refused_behind_the_pass() -> None:
     s = Stream()
     operations = [*s.begin(), s.rq((TILES,), (1,), (0,)), s.store(8, 8, 20)]

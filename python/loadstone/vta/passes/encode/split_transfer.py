@@ -55,7 +55,7 @@ def _parts(o: TileLoad, limits: CopyLimits, most: int) -> Iterator[TileLoad]:
         yield from _halves(o, limits)
         return
     rows = max(1, min(most // o.x_size, o.y_size // 2))
-    width = o.x_pad_0 + o.x_size + o.x_pad_1
+    _, width = o.rows_columns
     for y in range(0, o.y_size, rows):
         last = y + rows >= o.y_size
         yield from split_load(

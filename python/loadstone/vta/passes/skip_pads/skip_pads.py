@@ -3,7 +3,7 @@
 
 In:   a VtaProgram's operations on virtual tiles, in program order; which weight tiles are zero.
 Out:  the same, with each GEMM that reads zeros cut into several that read fewer of them.
-Next: ../store_requantize/store_requantize.py.
+Next: store_requantize/store_requantize.py.
 
 A LOAD puts zeros around what it brings, and a tap that reaches them multiplies by zero: of a 3x3
 convolution on 7x7 pixels 80 of 441 products. A weight tile is zero where columns were folded (a
@@ -180,7 +180,7 @@ class _Skipper:
 
     def write(self, load: TileLoad, tiles: BoolArray) -> None:
         """Into what a tile held before."""
-        table, (height, width) = self.zero_tiles.get(load.dram.tensor), _size(load)
+        table, (height, width) = self.zero_tiles.get(load.dram.tensor), load.rows_columns
         block = tiles[load.offset : load.offset + height * width].reshape(height, width)
         block[:] = _has_zeros(load)
         if load.dram.tensor == _ZEROS:
@@ -305,14 +305,7 @@ def _has_zeros(load: TileLoad) -> bool:
     """Whether a load of inputs writes padding of zeros."""
     if load.memory is not Memory.INP:
         return False
-    padded = load.y_pad_0 or load.y_pad_1 or load.x_pad_0 or load.x_pad_1
-    return load.dram.tensor == _ZEROS or bool(padded and load.pad_value == 0)
-
-
-def _size(load: TileLoad) -> tuple[int, int]:
-    """Rows and columns of what a load writes."""
-    height = load.y_pad_0 + load.y_size + load.y_pad_1
-    return height, load.x_pad_0 + load.x_size + load.x_pad_1
+    return load.dram.tensor == _ZEROS or (load.has_pads and load.pad_value == 0)
 
 
 # --- the verifier's own words ---------------------------------------------------------------------
@@ -324,7 +317,7 @@ def _zeros(loads: Sequence[TileLoad], zero_tiles: Mapping[str, BoolArray]) -> se
     """The tiles that hold zeros behind some loads into the same virtual tile."""
     zeros: set[int] = set()
     for load in loads:
-        height, width = _size(load)
+        height, width = load.rows_columns
         table = zero_tiles.get(load.dram.tensor)
         for y, x in product(range(height), range(width)):
             row, column = y - load.y_pad_0, x - load.x_pad_0

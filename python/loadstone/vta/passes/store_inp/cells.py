@@ -3,7 +3,7 @@
 
 In:   a VtaProgram's operations, and where its DRAM tensors stand.
 Out:  DramCells: of a copy its region, and its tiles of OUT from the start of the region on.
-Next: flow.py notes who wrote each.
+Next: flow.py and weave.py note who wrote each.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.stream.operations import TileLoad, TileStore
 
-__all__ = ["DramCells"]
+__all__ = ["NOBODY", "DramCells"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-_NOBODY = -1
+#: Of a tile in DRAM that no store of the program has written.
+NOBODY = -1
 
 
 class DramCells:
@@ -36,8 +37,8 @@ class DramCells:
                 self.ends[region] = max(self.ends.get(region, 0), int(cells.max()) + 1)
 
     def numbers(self, region: int) -> Int64Array:
-        """Of each tile of a region, none."""
-        return np.full(self.ends[region], _NOBODY)
+        """For each tile of a region NOBODY, to note who wrote it."""
+        return np.full(self.ends[region], NOBODY)
 
     def of(self, o: TileLoad | TileStore) -> tuple[int, Int64Array]:
         """The region, and (cells,) the tiles, row by row; of larger ones all that they touch."""

@@ -2,8 +2,8 @@
 """Which tiles of INP hold nothing but what the program itself has stored, and where it comes from.
 
 In:   a VtaProgram's operations, in program order, and where its DRAM tensors stand.
-Out:  Flow: for each content of INP tiles, the stores that could put it there, cell by cell; the
-      stores whose tiles somebody else reads from DRAM.
+Out:  Flow: for each content of INP tiles that a product reads, the stores that could put it there,
+      cell by cell; the stores whose tiles somebody else reads from DRAM.
 Next: store_inp.py chooses among these contents.
 
 One walk notes for each tile of DRAM which store wrote it last. Tensors are told apart by their
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
-from loadstone.vta.passes.store_inp.cells import DramCells
+from loadstone.vta.passes.store_inp.cells import NOBODY, DramCells
 from loadstone.vta.stream.operations import GemmNest, TileLoad, TileStore, VirtualTile
 
-__all__ = ["Flow", "InpContent", "flow_of", "has_pads"]
+__all__ = ["Flow", "InpContent", "flow_of"]
 
 Int64Array: TypeAlias = NDArray[np.int64]
-_NOBODY = -1
 
 
 @dataclass(eq=False)
@@ -62,7 +61,7 @@ class InpContent:
     @property
     def padded(self) -> Sequence[TileLoad]:
         """The loads in whose place stores leave padding as it is."""
-        return () if self.rest else [o for o in self.own if has_pads(o)]
+        return () if self.rest else [o for o in self.own if o.has_pads]
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,10 @@ class _Walk:
     def store(self, number: int, o: TileStore) -> None:
         """It writes, and where somebody outside reads that it stays."""
         region, cells = self.cells.of(o)
-        self.writer[region][cells] = number
+        # whole accumulators are nothing that another store could leave in INP
+        self.writer[region][cells] = NOBODY if o.whole else number
         self.cell[region][cells] = np.arange(len(cells))
-        if o.dram.tensor not in self.program.inside:
+        if o.whole or o.dram.tensor not in self.program.inside:
             self.outside.add(number)
 
     def load(self, number: int, o: TileLoad) -> None:
@@ -137,18 +137,18 @@ class _Walk:
                 self.tiles.setdefault(o.tile, _Tile()).is_mixed = True
             return
         within = cells < self.ends[region]
-        writer = np.where(within, self.writer[region][cells * within], _NOBODY)
+        writer = np.where(within, self.writer[region][cells * within], NOBODY)
         cell = np.where(within, self.cell[region][cells * within], 0)
         if o.memory is not Memory.INP:
             self._read_outside(writer)
             return
         tile = self.tiles.setdefault(o.tile, _Tile())
-        tile.is_mixed |= tile.is_read or bool((writer == _NOBODY).any())
+        tile.is_mixed |= tile.is_read or bool((writer == NOBODY).any())
         tile.loads.append(number)
         tile.sources.append((writer, cell))
 
     def _read_outside(self, writer: Int64Array) -> None:
-        self.outside |= set(np.unique(writer[writer != _NOBODY]).tolist())
+        self.outside |= set(np.unique(writer[writer != NOBODY]).tolist())
 
     # --- behind the walk --------------------------------------------------------------------------
     def found(self) -> Flow:
@@ -156,7 +156,7 @@ class _Walk:
         contents: dict[Hashable, InpContent] = {}
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            if own.is_mixed:
+            if own.is_mixed or not own.is_read:  # products with weights of zeros are left out
                 for writer, _ in own.sources:
                     self._read_outside(writer)
                 continue
@@ -181,11 +181,6 @@ def _with(
     return list(zip(loads, own.sources, strict=True))
 
 
-def has_pads(o: TileLoad) -> bool:
-    """Whether anything but what stands in DRAM comes into the tile."""
-    return any((o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1))
-
-
 def _shape(o: TileLoad) -> tuple[int, ...]:
     pads = (o.y_pad_0, o.y_pad_1, o.x_pad_0, o.x_pad_1, o.pad_value)
     return (o.offset, o.y_size, o.x_size, *pads)
@@ -195,7 +190,7 @@ def _parts(loads: Sequence[TileLoad], own: _Tile) -> dict[int, Int64Array]:
     """As of InpContent."""
     every = []
     for o, (writer, cell) in _with(loads, own):
-        width = o.x_pad_0 + o.x_size + o.x_pad_1
+        _, width = o.rows_columns
         rows = o.offset + (o.y_pad_0 + np.arange(o.y_size)[:, None]) * width
         places = (rows + o.x_pad_0 + np.arange(o.x_size)).ravel()
         every.append(np.stack([writer, cell, places], axis=1))

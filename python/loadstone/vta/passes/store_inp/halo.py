@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loadstone.vta.passes.store_inp.flow import InpContent, has_pads
+from loadstone.vta.passes.store_inp.flow import InpContent
 from loadstone.vta.passes.store_inp.padding import MOST_PADS
 
 __all__ = ["with_halo"]
@@ -28,13 +28,13 @@ def with_halo(content: InpContent) -> InpContent | None:
     if len(content.parts) < 2 or len(content.own) != 1:
         return None
     (load,) = content.own
-    width = load.x_pad_0 + load.x_size + load.x_pad_1
+    _, width = load.rows_columns
     last = max(content.parts)
     rows_of = {n: (cells[:, 1] - load.offset) // width for n, cells in content.parts.items()}
     count = int(rows_of[last].min()) - load.y_pad_0
     if any(int(rows.max()) >= load.y_pad_0 + count for n, rows in rows_of.items() if n != last):
         return None
-    below = load.y_size - count + load.y_pad_1 if has_pads(load) else 0
+    below = load.y_size - count + load.y_pad_1 if load.has_pads else 0
     if below > MOST_PADS:
         return None
     left = {n: cells[:, 0] for n, cells in content.parts.items() if n != last}

@@ -12,6 +12,7 @@ constant, which never waits for a store, and lands where a store will write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from loadstone.vta.isa.spec import Memory
@@ -57,7 +58,7 @@ def can_fill(o: TileLoad, source: Filler) -> bool:
 
 def _columns(o: TileLoad) -> tuple[int, int, int]:
     """Of a row of a tile: those padded on the left, those that come from DRAM, and the rest."""
-    width = o.x_pad_0 + o.x_size + o.x_pad_1
+    _, width = o.rows_columns
     left = min(MOST_PADS, width - 1 - o.x_pad_1)
     own = max(1, width - left - MOST_PADS)
     return left, own, width - left - own
@@ -65,7 +66,7 @@ def _columns(o: TileLoad) -> tuple[int, int, int]:
 
 def fill_of(o: TileLoad, tile: VirtualTile, source: Filler) -> Sequence[TileLoad]:
     """The loads that pad all of a tile. o: the load that would fill it from DRAM."""
-    width, height = o.x_pad_0 + o.x_size + o.x_pad_1, o.y_pad_0 + o.y_size + o.y_pad_1
+    height, width = o.rows_columns
     left, columns, right = _columns(o)
     made = []
     row = 0
@@ -76,19 +77,18 @@ def fill_of(o: TileLoad, tile: VirtualTile, source: Filler) -> Sequence[TileLoad
         last = row + own == height
         above = min(MOST_PADS, own - 1 - (o.y_pad_1 if last else 0))
         made.append(
-            TileLoad(
-                o.memory,
-                tile,
-                o.offset + row * width,
-                DramTile(source[0], 0),
-                1,
-                columns,
-                columns,
-                above,
-                own - 1 - above,
-                left,
-                right,
-                o.pad_value,
+            replace(
+                o,
+                tile=tile,
+                offset=o.offset + row * width,
+                dram=DramTile(source[0], 0),
+                y_size=1,
+                x_size=columns,
+                x_stride=columns,
+                y_pad_0=above,
+                y_pad_1=own - 1 - above,
+                x_pad_0=left,
+                x_pad_1=right,
             )
         )
         row += own

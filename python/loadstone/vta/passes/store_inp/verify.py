@@ -101,10 +101,13 @@ class _Walk:
             if o.inp is not None:
                 self._of_tile(o.inp.tile)[o.inp.offset + y * o.x_stride + x] = name
                 continue
-            place = self._place(o, Memory.OUT, y, x)
-            self.dram[place] = name
-            if o.dram.tensor not in self.program.inside:
-                self.left[place] = name
+            region, first = self._place(o, o.memory, y, x)
+            size, step = map(self.program.config.tile_bytes, (o.memory, Memory.OUT))
+            for part in range(0, size, step):
+                # a whole accumulator has four parts, none of which is what requantization gives
+                self.dram[region, first + part] = self._name(name, part) if o.whole else name
+                if o.dram.tensor not in self.program.inside:
+                    self.left[region, first + part] = name
 
     def _load(self, layer: str, o: TileLoad) -> None:
         if o.memory is not Memory.INP:

@@ -4,7 +4,7 @@
 In:   a VtaProgram's operations on virtual tiles.
 Out:  the same, with stores that requantize in the place of RQs and of the stores of their results,
       where the device has the capability.
-Next: prefetch.py.
+Next: weave.py.
 
     gemm acc [..] += ..                                   gemm acc [..] += ..
     requantize acc [a] by p [0] to 3 for a<64      ->     store y = acc requantized by p [0] to 3
@@ -103,7 +103,7 @@ def _of_tile(
             changes[number] = []
             continue
         assert type(operation) is TileStore
-        parts = requantized.stores(operation)
+        parts = () if operation.whole else requantized.stores(operation)
         if not parts:
             return {}
         was += cost.store(operation.y_size * operation.x_size) + cost.store_rows(operation.y_size)
@@ -187,8 +187,7 @@ class _RequantizedTiles:
         self.stored[at] = True
         if (self.by[at] == _NONE).any():
             return ()
-        pieces = list(self._pieces(o))
-        return [part for some in _grouped(pieces) for part in some]
+        return list(_grouped(list(self._pieces(o))))
 
     def _pieces(self, o: TileStore) -> Iterator[TileStore]:
         """Tiles of one row that have the same operands."""
@@ -218,15 +217,14 @@ class _RequantizedTiles:
                 )
 
 
-def _grouped(pieces: Sequence[TileStore]) -> Iterator[list[TileStore]]:
+def _grouped(pieces: Sequence[TileStore]) -> Iterator[TileStore]:
     """Rows of equal length that one store can hold, joined: as far as each goes."""
     rest = list(pieces)
     while rest:
         count = 1
         while count < len(rest) and _goes_on(rest, count):
             count += 1
-        first = rest[0]
-        yield [_joined(rest[:count]) if count > 1 else first]
+        yield _joined(rest[:count]) if count > 1 else rest[0]
         del rest[:count]
 
 

@@ -95,7 +95,7 @@ class _Walk:
                 how = (by.zero_point, by.low, by.high, by.rounding)
                 done += (self._by(by.tile, by.offset + y * by.step, how, o.tile),)
             place = (o.dram.tensor, o.dram.tile + y * o.x_stride + x)
-            yield (*place, id(o.tile), at, self.version[o.tile], done)
+            yield (*place, o.whole, o.inp, id(o.tile), at, self.version[o.tile], done)
 
 
 def _place(access: Access, turn: Sequence[int]) -> int:
