@@ -33,7 +33,7 @@ static int irq_wait(void *ctx, uint64_t timeout_ns) {
   const uint64_t begin = board->now_ns();
   while (board->interrupted == 0) {
     if (board->now_ns() - begin >= timeout_ns) return LDS_HAL_TIMEOUT;
-    if (board->sleep != NULL) board->sleep();
+    if (board->sleep != NULL) board->sleep(board->irq);
   }
   return LDS_HAL_OK;
 }
@@ -41,7 +41,7 @@ static int irq_wait(void *ctx, uint64_t timeout_ns) {
 static int irq_ack(void *ctx) {
   lds_baremetal *board = ctx;
   board->interrupted = 0;
-  board->irq_enable(1);
+  board->irq_enable(board->irq, 1);
   return LDS_HAL_OK;
 }
 
@@ -63,10 +63,10 @@ void lds_baremetal_hal(lds_baremetal *board, lds_hal *out) {
   out->rest = NULL;
   out->counters = NULL;
   board->interrupted = 0;
-  if (interrupts) board->irq_enable(1);
+  if (interrupts) board->irq_enable(board->irq, 1);
 }
 
 void lds_baremetal_interrupt(lds_baremetal *board) {
-  board->irq_enable(0);
+  board->irq_enable(board->irq, 0);
   board->interrupted = 1;
 }

@@ -28,9 +28,10 @@ typedef struct lds_baremetal {
   /* The rest may be NULL. */
   void (*cache_clean)(void *address, size_t size_bytes);      /* coherent, uncached or write-through memory: NULL */
   void (*cache_invalidate)(void *address, size_t size_bytes); /* coherent or uncached memory: NULL */
-  void (*irq_enable)(int enable);                             /* the device's line at the interrupt controller; NULL: the runtime polls */
-  void (*sleep)(void);           /* until an interrupt, or less; NULL: spins. WFI has a race unless interrupts are masked first */
+  void (*irq_enable)(uint32_t irq, int enable);               /* the device's line at the interrupt controller; NULL: the runtime polls */
+  void (*sleep)(uint32_t irq);   /* until an interrupt, or less; NULL: spins. WFI has a race unless interrupts are masked first */
   int (*reset)(void);            /* resets the device from outside: LDS_HAL_OK */
+  uint32_t irq;                  /* which line that is, in the port's numbers: irq_enable and sleep are given it */
   volatile uint32_t interrupted; /* set by lds_baremetal_interrupt */
 } lds_baremetal;
 

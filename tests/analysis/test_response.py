@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from loadstone.analysis import response
 from loadstone.analysis.response import BlockTimes, longest_responses, utilization
 from tests.repeat import times
 
@@ -69,13 +70,42 @@ def test_who_gets_no_time_has_no_bound(blocks: tuple[int, ...]) -> None:
     assert longest_responses([half, half, own]) == [5, 8, None]
 
 
-def test_of_so_many_runs_in_a_busy_period_a_bound_is_known() -> None:
-    """With a cycle left in each period, a block of 100,001 is made up for in as many runs as there
-    are cycles to wait."""
-    own = BlockTimes((1,), 2)
-    for blocked, known in ((100_000, True), (100_001, False)):
-        found = longest_responses([own, BlockTimes((blocked + 1,), 1 << 62)])[0]
-        assert found == (blocked + 1 if known else None)
+def test_who_needs_no_time_has_a_bound_beside_a_device_that_is_not_full() -> None:
+    """Also one that needs none, such as a network without steps, beside a full device."""
+    assert longest_responses([BlockTimes((5,), 5), BlockTimes((0,), 10)]) == [5, None]
+    assert longest_responses([BlockTimes((5,), 6), BlockTimes((0,), 10)]) == [5, 5]
+    assert longest_responses([BlockTimes((), 6), BlockTimes((2,), 2)]) == [1, 2]
+
+
+def test_a_busy_period_of_more_runs_than_are_looked_at_has_a_bound() -> None:
+    """Half of the time is left: two million runs of the last one wait for a block of the first."""
+    long, short = BlockTimes((10**9,), 4 * 10**9), BlockTimes((125,), 500)
+    assert longest_responses([long, short]) == [10**9 + 124, 10**9 + 125]
+    nearly = [BlockTimes((10**7 - 1,), 10**7), BlockTimes((1,), 10**8), BlockTimes((9,), 10**12)]
+    found = longest_responses(nearly)
+    assert found[0] == 10**7 + 7
+    assert found[1] is not None
+
+
+def test_the_larger_bound_is_never_below_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    above = 0
+    for _ in range(times(60, 2000)):
+        networks = []
+        for _ in range(rng.randint(1, 4)):
+            blocks = tuple(rng.randint(0, 6) for _ in range(rng.randint(1, 4)))
+            networks.append(BlockTimes(blocks, rng.randint(max(sum(blocks), 1), 40)))
+        exact = longest_responses(networks)
+        for sums in (0, 1, 2, 5, 20):
+            with monkeypatch.context() as patched:
+                patched.setattr(response, "_MOST_SUMS", sums)
+                larger = longest_responses(networks)
+            for most, longest in zip(larger, exact, strict=True):
+                assert (most is None) == (longest is None)
+                if most is not None and longest is not None:
+                    assert most >= longest, (networks, sums)
+                    above += most > longest
+    assert above > 0
 
 
 def test_utilization_is_the_share_of_time() -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "ABSENT",
     "RUNS",
     "check",
+    "check_all_interrupts",
     "check_fails",
     "check_gone",
     "check_healthy",
@@ -94,6 +95,14 @@ def check_healthy(lines: Sequence[str], network: Network) -> None:
     runs = console.runs(lines)
     assert [run.status for run in runs] == [0] * len(network.inputs)
     assert tuple(run.output for run in runs) == network.outputs
+
+
+def check_all_interrupts(lines: Sequence[str], network: Network) -> None:
+    """The same; and there was an interrupt of each job, of every device, and of the program without
+    memory."""
+    check_healthy(lines, network)
+    jobs = len(network.inputs) * len(network.artifact.programs) + 1
+    assert console.interrupts(lines) == jobs
 
 
 def check_killed(lines: Sequence[str], network: Network, kills: int) -> None:

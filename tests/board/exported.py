@@ -33,6 +33,7 @@ __all__ = [
     "check_exported",
     "exported_lines",
     "firmware",
+    "others_irq",
 ]
 
 
@@ -125,6 +126,7 @@ def cases_of(
         *(f"-I{folder}" for folder in (data.parent, _PROJECT / "firmware")),
         *kind.prints.split(),
         f"-DBOARD_IRQ={machine.line}",
+        others_irq(board),
         *defined,
         *("-T", _PROJECT / kind.exports / "link.ld", "-Wl,--wrap=lds_baremetal_interrupt"),
     ]
@@ -135,11 +137,20 @@ def cases_of(
     ]
 
 
+def others_irq(board: str) -> str:
+    """The flag that gives a model's devices behind the first one their interrupts."""
+    return f"-DBOARD_ACCELERATORS_IRQ={MACHINES[BOARDS[board].machine].line + 1}"
+
+
 def check_exported(
-    network: Network, folder: Path, board: str = "cortex-m", plugins: Sequence[Path] = ()
+    network: Network,
+    folder: Path,
+    board: str = "cortex-m",
+    plugins: Sequence[Path] = (),
+    flags: str = "",
 ) -> None:
     """Output and cycles of the first input are those of a native run."""
-    assert exported_lines(network, folder, board=board, plugins=plugins) == [
+    assert exported_lines(network, folder, board=board, plugins=plugins, flags=flags) == [
         "output " + " ".join(str(byte) for byte in network.outputs[0]),
         f"cycles {network.cycles[0]}",
     ]
@@ -154,6 +165,7 @@ def exported_lines(
     plugins: Sequence[Path] = (),
     wrong: Sequence[str] = (),
     registers: int | None = None,
+    flags: str = "",
 ) -> list[str]:
     """What an exported project prints. make: more words for it. order, wrong: of the device.
     registers: where the firmware looks for it, if elsewhere than it is."""
@@ -172,7 +184,7 @@ def exported_lines(
     assert main([str(word) for word in words]) == 0
     flags = (
         f"-Werror {kind.prints} -DBOARD_REGISTERS={registers or machine.registers:#x}u "
-        f"-DBOARD_IRQ={machine.line}"
+        f"-DBOARD_IRQ={machine.line} {flags}"
     )
     cached = make_with_cache(chain.prefix + "gcc")
     run(["make", "-C", project, f"FLAGS={flags}", *kind.make, *make, cached])

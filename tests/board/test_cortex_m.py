@@ -29,7 +29,7 @@ from loadstone.vta.simulator.sim import ORDERS
 from tests.analysis.faults import KINDS, Fault, faults
 from tests.board import build, cases, console, models, several, sharing
 from tests.board.emulator import MACHINES, boot
-from tests.board.exported import cases_of, check_exported, exported_lines, firmware
+from tests.board.exported import cases_of, check_exported, exported_lines, firmware, others_irq
 from tests.board.models import Network
 from tests.board.tools import ROOT, need, run
 from tests.repeat import more
@@ -37,6 +37,8 @@ from tests.repeat import more
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
 BOARD, MACHINE = "cortex-m", "mps2-an385"
+#: What model.h says of a model for four devices.
+THREE_MORE = "#define MODEL_ACCELERATORS 3\n#define MODEL_FIRST_IS_ACCELERATOR 0\n"
 
 
 def test_network_gives_the_native_bytes_and_faults_are_survived(network: Network) -> None:
@@ -65,10 +67,24 @@ def test_real_networks_share_the_device(shared: Path, figure: Callable[[str], No
         figure(f"{MACHINE}, MLPerf Tiny: {sharing.check(on.finish(), networks)}")
 
 
-def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:
-    """As exported: each device with registers of its own, the second one polled; outputs and cycles
-    are the simulator's, which times both on one bus."""
-    check_exported(divided, tmp_path)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(others_irq(BOARD), id="interrupt"),
+        pytest.param("", id="polled", marks=more),
+    ],
+)
+def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path, flags: str) -> None:
+    """As exported: each device with registers of its own, the second one with an interrupt of its
+    own or polled; outputs and cycles are the simulator's, which times both on one bus."""
+    check_exported(divided, tmp_path, flags=flags)
+
+
+def test_each_of_two_devices_has_its_interrupt(divided: Network) -> None:
+    """Each job of either comes to the handler once."""
+    runs = len(divided.inputs)
+    with boot(MACHINE, firmware(BOARD, divided, runs), device=divided.device) as board:
+        cases.check_all_interrupts(board.finish(), divided)
 
 
 def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) -> None:
@@ -283,17 +299,23 @@ def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Pa
         ("cortex-m55", "480", "beyond the interrupts that this processor's NVIC can have"),
         ("cortex-m3", "-1", "below the interrupts that a processor's NVIC has"),
         ("cortex-m3", "NPU_IRQn", "undeclared"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=237", ""),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=238", "BOARD_ACCELERATORS_IRQ on, is beyond"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=-1", "BOARD_ACCELERATORS_IRQ is below"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=NPU_IRQn", "undeclared"),
     ],
 )
 def test_interrupts_that_an_nvic_cannot_have_are_errors(
     cpu: str, line: str, complaint: str, tmp_path: Path
 ) -> None:
-    """The table of handlers reaches to the device's, whichever that is."""
+    """The table of handlers reaches to the devices', whichever these are; three are behind the
+    first."""
     need("arm-none-eabi-gcc", build.TOOLCHAINS["cortex-m3"].packages)
     project, out = ROOT / "python/loadstone/boards", tmp_path / "startup.o"
     words = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", "-std=gnu99", "-Wall", "-Werror", "-c"]
     words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
-    words += [f"-I{project / 'firmware'}", f"-DBOARD_IRQ={line}"]
+    (tmp_path / "model.h").write_text(THREE_MORE)
+    words += [f"-I{project / 'firmware'}", f"-I{tmp_path}", *f"-DBOARD_IRQ={line}".split()]
     words += [str(project / "cortex-m/startup.c"), "-o", str(out)]
     if complaint:
         with pytest.raises(AssertionError, match=complaint):
@@ -303,7 +325,22 @@ def test_interrupts_that_an_nvic_cannot_have_are_errors(
     sizes = run(["arm-none-eabi-size", "-A", out])
     found = re.search(r"^\.vectors +(\d+)", sizes, re.MULTILINE)
     assert found
-    assert int(found[1]) >= 4 * (16 + int(line) + 1)
+    end = int(line.split("=")[1]) + 3 if "=" in line else int(line) + 1
+    assert int(found[1]) >= 4 * (16 + end)
+
+
+def test_further_devices_have_no_interrupt_where_the_first_has_none(tmp_path: Path) -> None:
+    need("arm-none-eabi-gcc", build.TOOLCHAINS["cortex-m3"].packages)
+    words = [
+        "arm-none-eabi-gcc",
+        "-E",
+        f"-I{ROOT / 'runtime/include'}",
+        "-DBOARD_ACCELERATORS_IRQ=21",
+    ]
+    words += [f"-I{ROOT / 'driver/include'}", f"-I{tmp_path}"]
+    (tmp_path / "model.h").write_text(THREE_MORE)
+    with pytest.raises(AssertionError, match="give BOARD_IRQ, too"):
+        run([*words, str(ROOT / "python/loadstone/boards/firmware/board.h")])
 
 
 def test_killed_simulator_does_not_hang_the_guest(convolutions: Network) -> None:

@@ -54,6 +54,15 @@ def test_a_fault_of_one_network_leaves_the_others_exact(processor: str, tmp_path
 
 
 @more
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_each_of_two_devices_has_its_interrupt(processor: str, divided: Network) -> None:
+    """Each job of either comes to the handler once."""
+    program = firmware(processor, divided, len(divided.inputs))
+    with boot(BOARDS[processor].machine, program, device=divided.device) as board:
+        cases.check_all_interrupts(board.finish(), divided)
+
+
+@more
 @pytest.mark.parametrize("reals", [models.islands, models.gates], ids=["steps in C", "operators"])
 def test_exported_float_operators_give_the_native_bits(
     reals: Callable[[Path], Network], tmp_path: Path
@@ -93,16 +102,31 @@ def _symbol(symbols: str, address: int) -> str:
     return [words[2] for words in lines if int(words[0], 16) <= address][-1]
 
 
-@pytest.mark.parametrize(("line", "possible"), [(1, True), (1023, True), (0, False), (1024, False)])
+@pytest.mark.parametrize(
+    ("line", "possible"),
+    [
+        ("1", True),
+        ("1023", True),
+        ("0", False),
+        ("1024", False),
+        ("1 -DBOARD_ACCELERATORS_IRQ=1023", True),
+        ("1 -DBOARD_ACCELERATORS_IRQ=1024", False),
+        ("1 -DBOARD_ACCELERATORS_IRQ=0", False),
+    ],
+)
 def test_interrupts_that_a_plic_cannot_have_are_errors(
-    *, line: int, possible: bool, tmp_path: Path
+    *, line: str, possible: bool, tmp_path: Path
 ) -> None:
+    """Of a model for two devices."""
+    text = "#define MODEL_ACCELERATORS 1\n#define MODEL_FIRST_IS_ACCELERATOR 0\n"
+    (tmp_path / "model.h").write_text(text)
     need("riscv64-linux-gnu-gcc", build.TOOLCHAINS[KIND.toolchain].packages)
-    words = ["riscv64-linux-gnu-gcc", "-c", PROJECT / "riscv/board.c", "-o", tmp_path / "board.o"]
+    words = ["riscv64-linux-gnu-gcc", "-c", str(PROJECT / "riscv/board.c")]
+    words += ["-o", str(tmp_path / "board.o")]
     words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
-    words += [f"-I{PROJECT / 'firmware'}", f"-DBOARD_IRQ={line}"]
+    words += [f"-I{PROJECT / 'firmware'}", f"-I{tmp_path}", *f"-DBOARD_IRQ={line}".split()]
     if possible:
         run(words)
         return
-    with pytest.raises(AssertionError, match="not one of the interrupts 1 to 1023"):
+    with pytest.raises(AssertionError, match="of the interrupts 1 to 1023"):
         run(words)

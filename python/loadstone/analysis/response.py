@@ -24,6 +24,13 @@ its last block q at the first w with
 (who is released in cycle w itself goes first), and has answered w + q - k T after its release. The
 longest of these is the bound; one run alone is not enough, because the last block of one delays
 others, which then delay the next one.
+
+Where the device is nearly full, such a w may be found after so many steps that nobody waits for it.
+Since floor(w / T_j) + 1 <= w / T_j + 1, with U the share of those of higher priority,
+
+    w <= (B + (k + 1) C - q + sum C_j) / (1 - U)
+
+and by this larger bound no later run responds later, because C <= (1 - U) T.
 """
 
 from __future__ import annotations
@@ -34,8 +41,8 @@ from fractions import Fraction
 
 __all__ = ["BlockTimes", "longest_responses", "utilization"]
 
-#: Runs in a busy period that are looked at: of more than that, nobody promises anything.
-_MOST_RUNS = 100_000
+#: Sums that are computed for one network, in less than a second, before the larger bound is taken.
+_MOST_SUMS = 300_000
 
 
 @dataclass(frozen=True)
@@ -80,39 +87,52 @@ def _longest(
 ) -> int | None:
     # the block that has begun one cycle before the release
     blocked = max(max((one.longest for one in lower), default=0) - 1, 0)
-    busy = sum(Fraction(one.cycles, one.period) for one in higher)
+    taken = sum((Fraction(one.cycles, one.period) for one in higher), Fraction(0))
     # where higher priorities take all of the time, a run without cycles never begins, either
-    if busy >= 1 or busy + Fraction(own.cycles, own.period) > 1:
+    if taken >= 1 or taken + Fraction(own.cycles, own.period) > 1:
         return None
     last = own.blocks[-1] if own.blocks else 0
-    longest, run, start = 0, 0, 0
+    longest, run, start, busy = 0, 0, 0, 1
+    sums = _Sums(higher, _MOST_SUMS)
     while True:
         before = blocked + (run + 1) * own.cycles - last
-        start = _first(max(start, before), before, higher)
+        begun = sums.settled(max(start, before), before, at_once=True)
+        if begun is None:
+            most = int((before + sum(one.cycles for one in higher)) / (1 - taken))
+            return max(longest, most + last - run * own.period)
+        start = begun
         longest = max(longest, start + last - run * own.period)
-        run += 1
         # the busy period ends where this run ends with nothing released and not served
-        if _busy(blocked + run * own.cycles, higher) <= run * own.period:
+        after = blocked + (run + 1) * own.cycles
+        ended = sums.settled(max(busy, after), after, at_once=False)
+        if ended is not None and ended <= (run + 1) * own.period:
             return longest
-        if run == _MOST_RUNS:
-            return None
+        busy = ended or busy
+        # runs that begin before somebody of higher priority comes again respond earlier and earlier
+        if not higher or own.cycles == 0:
+            return longest
+        again = min((start // one.period + 1) * one.period for one in higher)
+        run += max((again - start - 1) // own.cycles, 1)
 
 
-def _first(begin: int, own: int, higher: Sequence[BlockTimes]) -> int:
-    """The first w with w = own + what those of higher priority need that came until then."""
-    w = begin
-    while True:
-        needed = own + sum((w // one.period + 1) * one.cycles for one in higher)
-        if needed <= w:
-            return w
-        w = needed
+class _Sums:
+    """What those of higher priority need. left: sums that may still be computed."""
 
+    def __init__(self, higher: Sequence[BlockTimes], left: int) -> None:
+        self._higher = [(one.cycles, one.period) for one in higher]
+        self._left = left
 
-def _busy(own: int, higher: Sequence[BlockTimes]) -> int:
-    """When all is done that was released before that."""
-    w = max(own, 1)
-    while True:
-        needed = own + sum(-(-w // one.period) * one.cycles for one in higher)
-        if needed <= w:
-            return w
-        w = needed
+    def settled(self, begin: int, own: int, *, at_once: bool) -> int | None:
+        """The first w, from `begin` on, with w = own + what came before w; at_once: what comes in w
+        too. None: no sum is left."""
+        w = begin
+        while self._left > 0:
+            self._left -= 1
+            if at_once:
+                needed = own + sum((w // period + 1) * cycles for cycles, period in self._higher)
+            else:
+                needed = own + sum(-(-w // period) * cycles for cycles, period in self._higher)
+            if needed <= w:
+                return w
+            w = needed
+        return None

@@ -18,7 +18,7 @@ from loadstone import graph as g
 from loadstone.errors import LoweringError
 from loadstone.numerics import Rounding
 from loadstone.vta.device.hw_config import HwConfig, load_config
-from loadstone.vta.isa.spec import AluOp
+from loadstone.vta.isa.spec import AluOp, Capability
 from loadstone.vta.operators import (
     constants,
     im2col_input,
@@ -33,6 +33,9 @@ from tests.repeat import times
 from tests.simulated import EIGHT_WINDOWS, FOUR_WINDOWS, TINY_WINDOWS
 
 WINDOWS = load_config("vtaq2-1x16x16")
+NO_MUL = replace(
+    WINDOWS, name="shifts-alone", capabilities=WINDOWS.capabilities & ~Capability.ALU_MUL
+)
 
 quick = settings(
     max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
@@ -191,6 +194,23 @@ def test_elementwise_operators_are_exact(data: Any) -> None:
     inputs = lo.random_inputs(op, 4)
     result, _ = lo.run(op, config, inputs)
     np.testing.assert_array_equal(result, lo.reference(op, inputs))
+
+
+@given(st.data())
+@quick
+def test_without_a_multiplying_alu_elementwise_operators_are_exact_or_refused(data: Any) -> None:
+    """What the device could not encode stays on the host."""
+    op = data.draw(lo.elementwise(NO_MUL))
+    assume(op.rounding is not Rounding.FLOAT32 or unsupported_reason(op, WINDOWS) is None)
+    refusal = unsupported_reason(op, NO_MUL)
+    if refusal is not None:
+        assert "the ALU does not multiply" in str(refusal)
+        assert isinstance(op, g.Mul | g.Sub)
+        return
+    inputs = lo.random_inputs(op, 4)
+    result, lowered = lo.run(op, NO_MUL, inputs)
+    np.testing.assert_array_equal(result, lo.reference(op, inputs))
+    assert not any(isinstance(o, AluNest) and o.op is AluOp.MUL for o in lowered.operations)
 
 
 @given(st.data())

@@ -33,18 +33,18 @@ static uint64_t now_ns(void) {
 }
 #endif
 
-/* --- the interrupt: polled unless the device's number at the NVIC is given ------------------------------------------------------- */
+/* --- the interrupts: polled unless the devices' numbers at the NVIC are given ---------------------------------------------------- */
 #ifdef BOARD_IRQ
 #define NVIC_ISER(n) (*(volatile uint32_t *)(0xE000E100u + 4u * ((n) / 32u)))
 #define NVIC_ICER(n) (*(volatile uint32_t *)(0xE000E180u + 4u * ((n) / 32u)))
 #define NVIC_ICPR(n) (*(volatile uint32_t *)(0xE000E280u + 4u * ((n) / 32u)))
 
-static void irq_enable(int enable) {
+static void irq_enable(uint32_t irq, int enable) {
   if (enable) { /* what is pending from before was for the last run; a line that is high pends again */
-    NVIC_ICPR(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
-    NVIC_ISER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
+    NVIC_ICPR(irq) = 1u << (irq % 32u);
+    NVIC_ISER(irq) = 1u << (irq % 32u);
   } else {
-    NVIC_ICER(BOARD_IRQ) = 1u << (BOARD_IRQ % 32u);
+    NVIC_ICER(irq) = 1u << (irq % 32u);
     __asm__ volatile("dsb\n\tisb" ::: "memory");
   }
 }
@@ -54,9 +54,9 @@ static void irq_enable(int enable) {
 
 /* WFI ends with an interrupt that is pending while it is masked: none can come between the look and the sleep. The device's was not yet if
  * the NVIC still has it enabled. SysTick ends the sleep when it wraps, so that the clock goes on and a lost interrupt is noticed. */
-static void sleep(void) {
+static void sleep(uint32_t irq) {
   __asm__ volatile("cpsid i" ::: "memory");
-  if ((NVIC_ISER(BOARD_IRQ) >> (BOARD_IRQ % 32u) & 1u) != 0) {
+  if ((NVIC_ISER(irq) >> (irq % 32u) & 1u) != 0) {
     SYST_CSR = 7u;
     __asm__ volatile("dsb\n\twfi" ::: "memory");
     SYST_CSR = 5u;
@@ -69,7 +69,9 @@ static void sleep(void) {
 
 void board_irq_handler(void) {
 #ifdef BOARD_IRQ
-  board_interrupt();
+  uint32_t number;
+  __asm__ volatile("mrs %0, ipsr" : "=r"(number));
+  (void)board_interrupt((number & 0x1FFu) - 16u); /* your other interrupts go here */
 #endif
 }
 

@@ -1,6 +1,6 @@
 /* Reset: copy .data, clear .bss, call main. The vector table of any Cortex-M, and what it prints of a fault of the processor's.
  *
- * In:   symbols of link.ld; BOARD_IRQ, the number of the device's interrupt at the NVIC, where it has one.
+ * In:   symbols of link.ld; BOARD_LAST_IRQ (board.h), the last number of the devices' interrupts at the NVIC, where they have any.
  * Out:  main() runs.
  * Next: main.c.
  */
@@ -10,7 +10,7 @@
 
 #include "board.h"
 
-/* Entries of the vector table behind the core's 16: those that the NVIC can have, as far as the device's interrupt needs them. */
+/* Entries of the vector table behind the core's 16: those that the NVIC can have, as far as the devices' interrupts need them. */
 #if defined(__ARM_ARCH_6M__)
 #define MOST_INTERRUPTS 32
 #elif defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__)
@@ -20,16 +20,19 @@
 #endif
 #if defined(BOARD_IRQ) && BOARD_IRQ < 0
 #error "BOARD_IRQ is below the interrupts that a processor's NVIC has"
-#elif !defined(BOARD_IRQ) || BOARD_IRQ < 32
+#elif defined(BOARD_ACCELERATORS_IRQ) && BOARD_ACCELERATORS_IRQ < 0
+#error "BOARD_ACCELERATORS_IRQ is below the interrupts that a processor's NVIC has"
+#elif !defined(BOARD_IRQ) || BOARD_LAST_IRQ < 32
 #define INTERRUPTS 32
-#elif BOARD_IRQ < MOST_INTERRUPTS
-#define INTERRUPTS (BOARD_IRQ + 1)
+#elif BOARD_LAST_IRQ < MOST_INTERRUPTS
+#define INTERRUPTS (BOARD_LAST_IRQ + 1)
 #else
-#error "BOARD_IRQ is beyond the interrupts that this processor's NVIC can have"
+#error "BOARD_IRQ, or the last one from BOARD_ACCELERATORS_IRQ on, is beyond the interrupts that this processor's NVIC can have"
 #endif
 
 #ifdef BOARD_IRQ
 _Static_assert(BOARD_IRQ < INTERRUPTS, "BOARD_IRQ is a name that the preprocessor takes for 0: give its number");
+_Static_assert(BOARD_LAST_IRQ < INTERRUPTS, "BOARD_ACCELERATORS_IRQ is a name that the preprocessor takes for 0: give its number");
 #endif
 
 extern uint32_t stack_top[], data_start[], data_end[], data_load[], bss_start[], bss_end[];

@@ -23,7 +23,25 @@ static uint8_t dma_memory[MODEL_DMA_BYTES] __attribute__((aligned(MODEL_DMA_ALIG
 static lds_pool_block blocks[MODEL_POOL_BLOCKS];
 static lds_baremetal board;
 
-void board_interrupt(void) { lds_baremetal_interrupt(&board); }
+#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+#define OTHERS (MODEL_ACCELERATORS - MODEL_FIRST_IS_ACCELERATOR)
+static lds_baremetal others[OTHERS];
+#endif
+
+static int interrupts(lds_baremetal *one, uint32_t irq) {
+  if (one->irq_enable == NULL || one->irq != irq) return 0;
+  lds_baremetal_interrupt(one);
+  return 1;
+}
+
+int board_interrupt(uint32_t irq) {
+  int found = interrupts(&board, irq);
+#ifdef OTHERS
+  uint32_t k;
+  for (k = 0; k < OTHERS; ++k) found |= interrupts(&others[k], irq);
+#endif
+  return found;
+}
 
 void board_open(lds_hal *hal) {
   board.registers = (volatile void *)(uintptr_t)BOARD_REGISTERS;
@@ -33,10 +51,13 @@ void board_open(lds_hal *hal) {
   board.pool.blocks = blocks;
   board.pool.capacity = sizeof blocks / sizeof blocks[0];
   board_port(&board);
+#ifdef BOARD_IRQ
+  board.irq = BOARD_IRQ;
+#endif
   lds_baremetal_hal(&board, hal);
 }
 
-#if defined(MODEL_ACCELERATORS) && MODEL_ACCELERATORS > MODEL_FIRST_IS_ACCELERATOR
+#ifdef OTHERS
 /* Where the registers of the first accelerator beside the model's own device are; the next follow. */
 #ifndef BOARD_ACCELERATORS
 #define BOARD_ACCELERATORS (BOARD_REGISTERS + 0x10000u)
@@ -44,16 +65,19 @@ void board_open(lds_hal *hal) {
 
 void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out);
 
-/* The same memory and clock, other registers, and no interrupt: they are polled. */
+/* The same memory and clock, other registers, an interrupt of its own or none: then it is polled. board.reset is for the first device. */
 void board_accelerator(const lds_hal *hal, uint32_t index, lds_hal *out) {
-  static lds_baremetal others[MODEL_ACCELERATORS];
   const uint32_t behind = index - MODEL_FIRST_IS_ACCELERATOR;
   *out = *hal;
   if (MODEL_FIRST_IS_ACCELERATOR && index == 0) return;
-  others[index] = board;
-  others[index].registers = (volatile void *)(uintptr_t)(BOARD_ACCELERATORS + 0x10000u * behind);
-  out->ctx = &others[index];
-  out->irq_wait = NULL;
-  out->irq_ack = NULL;
+  others[behind] = board;
+  others[behind].registers = (volatile void *)(uintptr_t)(BOARD_ACCELERATORS + 0x10000u * behind);
+  others[behind].reset = NULL;
+#ifdef BOARD_ACCELERATORS_IRQ
+  others[behind].irq = BOARD_ACCELERATORS_IRQ + behind;
+#else
+  others[behind].irq_enable = NULL;
+#endif
+  lds_baremetal_hal(&others[behind], out);
 }
 #endif

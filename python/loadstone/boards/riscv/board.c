@@ -18,21 +18,27 @@
 #endif
 
 /* Two words, so that processors of 32 bits read it too: the upper one is the same before and behind the lower one. */
-static uint64_t now_ns(void) {
+static uint64_t ticks(void) {
   uint32_t high, low;
-  uint64_t ticks;
   do {
     high = WORD(BOARD_MTIME + 4u);
     low = WORD(BOARD_MTIME);
   } while (high != WORD(BOARD_MTIME + 4u));
-  ticks = (uint64_t)high << 32 | low;
-  return ticks / BOARD_CLOCK_HZ * 1000000000u + ticks % BOARD_CLOCK_HZ * 1000000000u / BOARD_CLOCK_HZ;
+  return (uint64_t)high << 32 | low;
 }
 
-/* --- the interrupt: polled unless the device's number at the PLIC is given -------------------------------------------------------- */
+static uint64_t now_ns(void) {
+  const uint64_t now = ticks();
+  return now / BOARD_CLOCK_HZ * 1000000000u + now % BOARD_CLOCK_HZ * 1000000000u / BOARD_CLOCK_HZ;
+}
+
+/* --- the interrupts: polled unless the devices' numbers at the PLIC are given ----------------------------------------------------- */
 #ifdef BOARD_IRQ
 #if BOARD_IRQ < 1 || BOARD_IRQ > 1023
 #error "BOARD_IRQ is not one of the interrupts 1 to 1023 that a PLIC can have"
+#endif
+#if defined(BOARD_ACCELERATORS_IRQ) && (BOARD_ACCELERATORS_IRQ < 1 || BOARD_LAST_IRQ > 1023)
+#error "BOARD_ACCELERATORS_IRQ and those behind it are not of the interrupts 1 to 1023 that a PLIC can have"
 #endif
 #ifndef BOARD_PLIC
 #define BOARD_PLIC 0x0C000000u
@@ -41,45 +47,63 @@ static uint64_t now_ns(void) {
 #ifndef BOARD_PLIC_CONTEXT
 #define BOARD_PLIC_CONTEXT 0u
 #endif
-#define PLIC_PRIORITY WORD(BOARD_PLIC + 4u * BOARD_IRQ)
-#define PLIC_ENABLE WORD(BOARD_PLIC + 0x2000u + 0x80u * BOARD_PLIC_CONTEXT + 4u * (BOARD_IRQ / 32u))
+/* The hart's word of the CLINT at which its timer interrupts. */
+#ifndef BOARD_MTIMECMP
+#define BOARD_MTIMECMP 0x02004000u
+#endif
+#define PLIC_PRIORITY(irq) WORD(BOARD_PLIC + 4u * (irq))
+#define PLIC_ENABLE(irq) WORD(BOARD_PLIC + 0x2000u + 0x80u * BOARD_PLIC_CONTEXT + 4u * ((irq) / 32u))
 #define PLIC_THRESHOLD WORD(BOARD_PLIC + 0x200000u + 0x1000u * BOARD_PLIC_CONTEXT)
 #define PLIC_CLAIM WORD(BOARD_PLIC + 0x200004u + 0x1000u * BOARD_PLIC_CONTEXT)
 #define MIE_MACHINE_EXTERNAL 0x800u
+#define MIE_MACHINE_TIMER 0x80u
 #define MSTATUS_MIE 0x8u
 
-static volatile uint32_t claimed;
+static volatile uint8_t claimed[BOARD_LAST_IRQ + 1]; /* by number, a byte each: one handler's does not disturb another's */
 
 /* An interrupt that was claimed does not come again before it is completed: that is what keeps a line silent that is still high. It is
  * completed when the driver has acknowledged, and stays enabled, as a PLIC ignores the completion of one that is not. */
-static void irq_enable(int enable) {
-  if (enable && claimed != 0) {
-    const uint32_t served = claimed;
-    claimed = 0;
-    PLIC_CLAIM = served;
+static void irq_enable(uint32_t irq, int enable) {
+  if (!enable) {
+    claimed[irq] = 1;
+    return;
   }
+  PLIC_PRIORITY(irq) = 1;
+  PLIC_ENABLE(irq) |= 1u << (irq % 32u);
+  if (claimed[irq]) {
+    claimed[irq] = 0;
+    PLIC_CLAIM = irq;
+  }
+}
+
+/* WFI ends with an interrupt that is pending while all are masked: none can come between the look and the sleep. The timer ends the sleep
+ * after a 128th of a second, so that a lost interrupt is noticed. */
+static void sleep(uint32_t irq) {
+  __asm__ volatile("csrc mstatus, %0" : : "r"(MSTATUS_MIE) : "memory");
+  if (!claimed[irq]) {
+    const uint64_t until = ticks() + BOARD_CLOCK_HZ / 128u;
+    WORD(BOARD_MTIMECMP + 4u) = UINT32_MAX; /* not early between the two words */
+    WORD(BOARD_MTIMECMP) = (uint32_t)until;
+    WORD(BOARD_MTIMECMP + 4u) = (uint32_t)(until >> 32);
+    __asm__ volatile("csrs mie, %0\n\tfence\n\twfi\n\tcsrc mie, %0" : : "r"(MIE_MACHINE_TIMER) : "memory");
+  }
+  __asm__ volatile("csrs mstatus, %0" : : "r"(MSTATUS_MIE) : "memory");
 }
 #endif
 
 void board_irq_handler(void) {
 #ifdef BOARD_IRQ
   const uint32_t source = PLIC_CLAIM;
-  if (source == BOARD_IRQ) {
-    claimed = source;
-    board_interrupt();
-  } else if (source != 0) {
-    PLIC_CLAIM = source; /* your other interrupts go here */
-  }
+  if (source != 0 && !board_interrupt(source)) PLIC_CLAIM = source; /* your other interrupts go here */
 #endif
 }
 
 void board_port(lds_baremetal *port) {
   port->now_ns = now_ns;
 #ifdef BOARD_IRQ
-  PLIC_PRIORITY = 1;
   PLIC_THRESHOLD = 0;
-  PLIC_ENABLE |= 1u << (BOARD_IRQ % 32u);
   port->irq_enable = irq_enable;
+  port->sleep = sleep;
   __asm__ volatile("csrs mie, %0\n\tcsrs mstatus, %1" : : "r"(MIE_MACHINE_EXTERNAL), "r"(MSTATUS_MIE) : "memory");
 #endif
   /* With a data cache: port->cache_clean and port->cache_invalidate, or put section .dma where it is not cached. */

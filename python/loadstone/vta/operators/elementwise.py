@@ -62,7 +62,23 @@ def unsupported(op: g.Elementwise | g.Requantize, config: HwConfig) -> Refusal |
             f"no requantization equals the {op.rounding.name.lower()} rule of this {op.kind}",
             "other scales",
         )
+    if not config.has(Capability.ALU_MUL) and _multiplies(op):
+        return Refusal("the ALU does not multiply", "a device with the capability alu_mul")
     return None
+
+
+def _multiplies(op: g.Elementwise | g.Requantize) -> bool:
+    """Whether the ALU multiplies in it: in a product, and where a difference is no sum of products
+    of the GEMM core."""
+    if not isinstance(op, g.Sub):
+        return isinstance(op, g.Mul)
+    return not _is_pixel_by_pixel(op) or _weighted_sum(_key(op), multiplies=False) is None
+
+
+def _is_pixel_by_pixel(op: g.Add | g.Sub) -> bool:
+    """Whether neither input is broadcast."""
+    moves = _moves(op)
+    return moves is not None and all(moves[0]) and all(moves[1])
 
 
 def _unsupported_by_shifts(op: g.Elementwise | g.Requantize) -> Refusal | None:
@@ -101,8 +117,7 @@ def add(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOp
 
 def _as_sum(op: g.Add | g.Sub, config: HwConfig, request: LayerRequest) -> LoweredOperator | None:
     """None where no weights give the rule's integers."""
-    moves = _moves(op)
-    if moves is None or not all(moves[0]) or not all(moves[1]):
+    if not _is_pixel_by_pixel(op):
         return None  # what broadcasts is requantized once, not everywhere
     found: WeightedSum | WideSum | None = _wide_sum(op, config, request)
     if found is None:

@@ -30,7 +30,6 @@ from loadstone.backend.device import LayerRange, ProgramStep
 from loadstone.backend.region import Address, DeviceLayout, LoweredRegion
 from loadstone.errors import LoweringError, VerificationError
 from loadstone.graph.network import described
-from loadstone.numerics import Array
 from loadstone.passes.log import PassLog, PassRun
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Capability, Memory
@@ -43,13 +42,12 @@ from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_add
 from loadstone.vta.region.chains import LayerChain, chains_of
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
 from loadstone.vta.region.folded_input import folded_name, on_folded
-from loadstone.vta.region.pack_weights import coded_weights, packed_weights
+from loadstone.vta.region.held_constants import HeldConstants
 from loadstone.vta.region.pieces import cut
 from loadstone.vta.region.request import RegionRequest
-from loadstone.vta.region.turns import alone, cycles_of, in_turns
+from loadstone.vta.region.turns import alone, constants_of, cycles_of, in_turns
 from loadstone.vta.region.verify_pieces import verify_pieces
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
-from loadstone.vta.stream.operations import Operation
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
 
@@ -98,10 +96,9 @@ class OffloadedRegion(LoweredRegion):
         self.choice = request.of_region(operators, config)
         self.inside = tuple(inside)
         self.aliases = find_aliases(inside, config)
-        self.constants: dict[str, tuple[Array, int]] = {}
+        self._held = HeldConstants(config)
         self._lowered: dict[str, LoweredOperator | None] = {}  # None: addresses do it
         self.tokens: Mapping[str, int] = {}
-        self._packed: dict[str, NDArray[np.int64] | None] = {}  # constants
         self._layouts: dict[str, tuple[DeviceLayout, int, int]] = {}
         self._operations: list[LayerOperation] = []
         self._columns: list[StreamColumns] = []  # one behind the other those of all operations
@@ -111,6 +108,7 @@ class OffloadedRegion(LoweredRegion):
         self._chains: list[tuple[str, ...]] = []
         if self.takes_turns and config.has(Capability.STORE_INP):
             self._try_turns()
+        self.constants = self._held.arrays
 
     @property
     def runs(self) -> Sequence[PassRun]:
@@ -169,7 +167,7 @@ class OffloadedRegion(LoweredRegion):
             yield self.build(addresses, uops())
             return
         self._programs.clear()
-        pieces = cut(self._operations, self.config, addresses, self.piece_cycles, self._packed)
+        pieces = cut(self._operations, self.config, addresses, self.piece_cycles, self._held.packed)
         verify_pieces(self._operations, pieces, self.config, addresses)
         for number, piece in enumerate(pieces, 1):
             places = {**addresses, UOP_TENSOR: uops()}
@@ -201,7 +199,7 @@ class OffloadedRegion(LoweredRegion):
             self._in_turns(),
             columns=None if self._chains else joined(self._columns),
             choice=self.choice,
-            packed=self._packed,
+            packed=self._held.packed,
             zero_tiles=_zero_tiles(
                 lowered.constants for lowered in self._lowered.values() if lowered is not None
             ),
@@ -229,7 +227,7 @@ class OffloadedRegion(LoweredRegion):
 
     def _try_turns(self) -> None:
         """Chain by chain; where all of them together then take no less, none takes turns."""
-        layouts = self._layouts.copy()
+        layouts, held = self._layouts.copy(), self._held
         for chain in chains_of(self.inside, self.seen, self._folded):
             self._try_chain(chain)
         if not self._chains:
@@ -237,9 +235,10 @@ class OffloadedRegion(LoweredRegion):
         sizes = {name: layout.size_bytes for name, (layout, _, _) in layouts.items()}
         whole = self._whole({})
         turns = cycles_of(whole, sizes)
-        before = cycles_of(replace(whole, operations=self._operations, chains=()), sizes)
+        one_by_one = replace(whole, operations=self._operations, chains=(), packed=held.packed)
+        before = cycles_of(one_by_one, sizes)
         if turns is None or (before is not None and before <= turns):
-            self._chains, self._turns, self._layouts = [], {}, layouts
+            self._chains, self._turns, self._layouts, self._held = [], {}, layouts, held
 
     def _try_chain(self, chain: LayerChain) -> None:
         requests = [self.request.of_layer(op, self.config) for op in chain.operators]
@@ -249,8 +248,9 @@ class OffloadedRegion(LoweredRegion):
             return
         sizes = {name: self._layouts[name][0].size_bytes for name in chain.tensors}
         own = alone(chain, self._whole({}))
-        bands = in_turns(chain, whole, requests[0], own, sizes)
+        bands = in_turns(chain, whole, requests[0], own, sizes, self._held)
         if bands is not None:
+            self._held = self._held.loaded_by(constants_of(whole), [o for _, o in bands])
             self._chains.append(chain.layers)
             self._turns[chain.layers[0]] = bands
             for op, name in product(chain.operators, chain.tensors):
@@ -281,31 +281,10 @@ class OffloadedRegion(LoweredRegion):
             operations = on_folded(operator, operations)
         self._columns.append(columns_of(operations) if folded is not None else lowered.columns)
         self._operations += [(operator.name, operation) for operation in operations]
-        self._keep(lowered, operations)
+        self._held.keep(lowered.constants, operations)
         for name, size_tiles in lowered.scratch.items():
             self._use(_scratch_layout(name, size_tiles, operator, self.config), position)
         self._lowered[operator.name] = lowered
-
-    def _keep(self, lowered: LoweredOperator, operations: Sequence[Operation]) -> None:
-        """The constants of an operator."""
-        for name, (memory, tiles) in lowered.constants.items():
-            kind, held = Memory(memory), tiles
-            if kind is Memory.WGT:
-                packed = packed_weights(name, tiles, operations, self.config)
-                code = (
-                    None
-                    if packed is not None
-                    else coded_weights(name, tiles, operations, self.config)
-                )
-                if packed is not None:
-                    kind, held, self._packed[name] = Memory.WGT_4BIT, packed, None
-                elif code is not None:
-                    kind = Memory.WGT_PLANES
-                    held, self._packed[name] = code
-            align = self.config.base_bytes(kind)
-            if kind is Memory.WGT_PLANES:  # padding of INP may be loaded from it
-                align = max(align, self.config.tile_bytes(Memory.INP))
-            self.constants[name] = (np.ascontiguousarray(held), align)
 
     def _use(self, layout: DeviceLayout, position: int) -> None:
         _, first, last = self._layouts.get(layout.name, (layout, position, position))

@@ -3,8 +3,8 @@
 
 In:   an operator's weight tiles and operations; a device with weights4, or weight_code.
 Out:  the bytes of groups, or of bit planes, that expand to just these tiles, or None.
-Next: offload.py puts them in the place of the tiles; passes/encode/ makes LOADs of WGT_4BIT, or of
-      WGT_PLANES.
+Next: held_constants.py puts them in the place of the tiles; passes/encode/ makes LOADs of
+      WGT_4BIT, or of WGT_PLANES.
 
 Nobody says that weights have 4 bits: their numbers show it. Wherever they come from, a constant
 whose groups of 32 all have a multiplier, a minimum and 16 numbers is loaded so, and computes the
@@ -26,7 +26,7 @@ from loadstone.vta.isa.spec import Capability
 from loadstone.vta.isa.weight_planes import coded, decoded_rows, rows_of_tile
 from loadstone.vta.stream.operations import Operation, TileLoad
 
-__all__ = ["coded_weights", "packed_weights"]
+__all__ = ["coded_weights", "has_whole_groups", "packed_weights"]
 
 
 def packed_weights(
@@ -37,7 +37,7 @@ def packed_weights(
     each = group_tiles(config.block)
     if not config.has(Capability.WEIGHTS4) or len(tiles) % each:
         return None
-    if not all(_in_groups(o, each) for o in operations if _loads(o, name)):
+    if not has_whole_groups(name, operations, config):
         return None
     whole = np.ascontiguousarray(tiles, np.int8)
     made = np.empty((len(whole) // each, group_bytes(config.block)), np.uint8)
@@ -52,6 +52,12 @@ def packed_weights(
     if status != lib().LDS_WEIGHTS4_OK or not np.array_equal(expanded(made, config.block), whole):
         raise AssertionError(f"lds_weights4: status {status} for {name}")
     return made
+
+
+def has_whole_groups(name: str, operations: Iterable[Operation], config: HwConfig) -> bool:
+    """Whether all loads of the constant `name` are of whole groups."""
+    each = group_tiles(config.block)
+    return all(_in_groups(o, each) for o in operations if _loads(o, name))
 
 
 def coded_weights(

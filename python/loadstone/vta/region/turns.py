@@ -19,6 +19,7 @@ from itertools import accumulate
 from loadstone.backend.region import Address
 from loadstone.errors import LoweringError
 from loadstone.vta.operators import LoweredOperator
+from loadstone.vta.operators.kernels import Constants
 from loadstone.vta.operators.request import LayerRequest
 from loadstone.vta.passes.program import LayerOperation, VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
@@ -27,9 +28,10 @@ from loadstone.vta.passes.store_requantize.store_requantize import StoreRequanti
 from loadstone.vta.passes.weave import Weave
 from loadstone.vta.region.bands import banded, heights
 from loadstone.vta.region.chains import LayerChain, is_worth_trying
+from loadstone.vta.region.held_constants import HeldConstants
 from loadstone.vta.stream.operations import TileLoad, TileStore
 
-__all__ = ["alone", "cycles_of", "in_turns"]
+__all__ = ["alone", "constants_of", "cycles_of", "in_turns"]
 
 #: What turns may leave of a chain's cycles. Where they gain less, neighbours take it away: with
 #: bands in most of its layers MobileNetV2 has no room in INP.
@@ -42,9 +44,11 @@ def in_turns(
     request: LayerRequest,
     program: VtaProgram,
     sizes: Mapping[str, int],
+    held: HeldConstants,
 ) -> list[LayerOperation] | None:
     """whole: how each layer was lowered. request: for the bands. program: of these layers, whose
-    tensors have no places yet. sizes: the bytes of each tensor that they touch."""
+    tensors have no places yet. sizes: the bytes of each tensor that they touch. held: the constants
+    that the program loads."""
     config = program.config
     if not is_worth_trying([*whole.values()], config):
         return None
@@ -53,10 +57,17 @@ def in_turns(
     for rows in heights(chain, config):
         with suppress(LoweringError):
             bands = banded(chain, rows, config, request, whole)
-            cycles = cycles_of(replace(program, operations=bands, chains=[chain.layers]), sizes)
+            packed = held.loaded_by(constants_of(whole), [o for _, o in bands]).packed
+            made = replace(program, operations=bands, chains=[chain.layers], packed=packed)
+            cycles = cycles_of(made, sizes)
             if cycles is not None and (least is None or cycles < least):
                 least, best = cycles, bands
     return best
+
+
+def constants_of(whole: Mapping[str, LoweredOperator]) -> Constants:
+    """Those of some layers, by name."""
+    return {name: own for each in whole.values() for name, own in each.constants.items()}
 
 
 def alone(chain: LayerChain, program: VtaProgram) -> VtaProgram:

@@ -152,6 +152,15 @@ def test_a_load_of_weight_tiles_becomes_one_of_groups() -> None:
     assert part.form.tile_bytes == 32
 
 
+def test_a_load_of_a_part_of_a_group_is_a_mistake() -> None:
+    config = load_config("vtaq2-1x16x16")
+    load = TileLoad(Memory.WGT, WGT, 0, DramTile("w", 2), 1, 4, 7)
+    assert in_groups(load, config).x_size == 2
+    for bad in ({"x_size": 3}, {"dram": DramTile("w", 3)}, {"y_size": 2}):
+        with pytest.raises(AssertionError, match="a LOAD of w is not of whole groups of 2 tiles"):
+            in_groups(replace(load, **bad), config)
+
+
 def test_a_load_of_weight_tiles_becomes_those_of_bit_planes() -> None:
     """One where its tiles follow each other, else one a row; and as many words as a field holds."""
     config = load_config("vtaq2-1x16x16")

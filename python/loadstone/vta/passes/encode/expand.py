@@ -87,6 +87,9 @@ def in_groups(o: TileLoad, config: HwConfig) -> TileLoad:
     dram_base does."""
     each = config.filled_tiles(Memory.WGT_4BIT)
     step = config.tile_bytes(Memory.WGT_4BIT) // config.base_bytes(Memory.WGT_4BIT)
+    sizes = [o.dram.tile, o.x_size, *([o.x_stride] if o.y_size > 1 else [])]
+    if any(size % each for size in sizes):
+        raise AssertionError(f"a LOAD of {o.dram.tensor} is not of whole groups of {each} tiles")
     return replace(
         o,
         memory=Memory.WGT_4BIT,
