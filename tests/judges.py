@@ -18,6 +18,12 @@ _OF_VALIDATORS = [
     f"{_TESTS}/validator/test_validate_limits.py",
     f"{_TESTS}/validator/test_validate.py",
 ]
+_OF_TABLES = [
+    "tests/artifact/test_program_step.py",
+    "tests/isa/test_program_check.py",
+    "tests/isa/test_registers.py",
+    f"{_TESTS}/device/test_instruction_table.py",
+]
 #: Judge -> the files of its tests.
 JUDGES = {
     f"{_VTA}/kernels/verify.py": [f"{_TESTS}/kernels/test_verify.py"],
@@ -171,6 +177,8 @@ JUDGES = {
     f"{_TESTS}/stream/meaning.py": [f"{_TESTS}/stream/test_meaning.py"],
     f"{_TESTS}/validator/validate.py": _OF_VALIDATORS,
     "runtime/validate.c": _OF_VALIDATORS,
+    "runtime/program.c": _OF_TABLES,
+    "runtime/reach.c": _OF_TABLES,
     "runtime/isolated.c": [
         f"{_TESTS}/validator/test_isolated{part}.py" for part in ("_limits", "_models", "", "_rule")
     ],
@@ -226,11 +234,14 @@ FUNCTIONS = {
 SAMPLED = {
     "python/loadstone/backend/rounding_bound.py",  # 16 of 150 are not gone into
     "python/loadstone/graph/accumulators.py",
-    f"{_PROVE}/machine.py",  # of 496 the first 265: 17 of them are not gone into
+    f"{_PROVE}/machine.py",  # of 496 the first 265 and some: 17 of them are not gone into
     f"{_PROVE}/tflite/file.py",  # none of 260 was tried
     # Most were tried, and not all of those that survived are gone into:
     f"{_PROVE}/tflite/geometry.py",
     f"{_PROVE}/tflite/operators.py",
     f"{_PROVE}/tflite/weighted.py",
     "runtime/validate.c",
+    # Some tens were tried:
+    "runtime/program.c",
+    "runtime/reach.c",
 }

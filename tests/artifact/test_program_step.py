@@ -121,6 +121,8 @@ def test_both_readers_refuse_a_record(word: int, value: int) -> None:
 #: Words of the record of `long_model`: of its second relocation and of its second layer.
 AT, BITS, SHIFT, REGION, ADDEND = range(11, 16)
 FIRST, COUNT, NAME = range(19, 22)
+#: Of the program behind it, whose addresses and layers are none.
+CODE_AT, SIZE = 23, 24
 
 
 def long_model() -> Artifact:
@@ -158,13 +160,17 @@ def bits(bit: int, width: int) -> int:
         ({FIRST: 3, COUNT: 0}, {FIRST: 4, COUNT: 0}),
         ({FIRST: 2, COUNT: 0}, {FIRST: 2, COUNT: (1 << 32) - 1}),
         ({NAME: 0}, {NAME: 1 << 20}),
+        ({CODE_AT: 128}, {CODE_AT: 64}),
+        ({CODE_AT: 192, SIZE: 64}, {CODE_AT: 160, SIZE: 64}),
+        ({CODE_AT: 192, SIZE: 64}, {CODE_AT: 192, SIZE: 65}),
     ],
 )
 def test_both_readers_know_the_limits_of_relocations_and_layers(
     good: dict[int, int], bad: dict[int, int]
 ) -> None:
     for words, sound in ((good, True), (bad, False)):
-        data = bytearray(long_model().to_bytes())
+        model = with_second(long_model(), relocations=(), layers=())
+        data = bytearray(model.to_bytes())
         (record,) = struct.unpack_from("<I", data, HEADER.size + 8 * SECTIONS.index("words"))
         for word, value in words.items():
             struct.pack_into("<I", data, record + 4 * word, value)

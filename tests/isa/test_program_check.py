@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.artifact.format import MemoryRegion, RegionKind
 from loadstone.errors import EncodingError
-from loadstone.isa.codec import At, TableInsn, encode
+from loadstone.isa.codec import At, TableInsn, decode, encode
 from loadstone.isa.follow import Placed, ProgramRefusal
 from loadstone.isa.machine import TableMachine
 from loadstone.isa.program_check import ProgramMemory, RegionLimits, check_program
@@ -78,6 +78,35 @@ def _gathers(more: int) -> list[TableInsn]:
     words = TableInsn("load", {"memory": 0, "chunk": 15, "rows": gather.WORDS})
     turns = {"turns": 6, "step": 3 + more}
     return [POINT, words, TableInsn("gather", {"end": gather.WORDS, **turns}), END]
+
+
+def test_every_bit_of_no_field_is_zero() -> None:
+    """Each bit of each instruction that is of no field, beside those that are."""
+    insns = [POINT, WORDS, TableInsn("gather", {"end": gather.WORDS, "turns": 1}), END]
+    code, relocations = encode(TABLE, insns), relocations_of(TABLE, insns, PLACES)
+    assert JUDGE.verdict(code, len(insns), relocations) is None
+    at, tried = 0, 0
+    for number, insn in enumerate(insns):
+        form, places = TABLE.by_name[insn.name], TABLE.places[insn.name]
+        used = {TABLE.opcode_at + k for k in range(TABLE.opcode_bits)}
+        used |= {places[field.name] + k for field in form.fields for k in range(field.width)}
+        for bit in set(range(8 * TABLE.sizes[insn.name])) - used:
+            changed = bytearray(code)
+            changed[at + bit // 8] |= 1 << bit % 8
+            found = JUDGE.verdict(bytes(changed), len(insns), relocations)
+            assert found == ("INSTRUCTION", number), (insn.name, bit)
+            with pytest.raises(EncodingError):
+                decode(TABLE, bytes(changed))
+            tried += 1
+        at += TABLE.sizes[insn.name]
+    assert tried > 20
+
+
+def test_an_address_without_a_relocation_points_nowhere() -> None:
+    """One that an instruction only keeps, too; 0 is where the file leaves an address."""
+    for address, said in ((0, None), (16, ("DRAM", 0))):
+        code = encode(TABLE, [TableInsn("point", {"address": address}), END])
+        assert JUDGE.verdict(code, 2) == said
 
 
 #: By name, the status of what is beyond the limit, and the program at the limit plus `more`.

@@ -156,8 +156,9 @@ class Tiny:
 
     UOPS, INPUTS, KNOWN, NOTHING = 0, 64, 128, 384
 
-    def __init__(self, every: int = 1) -> None:
-        """every: so many bytes from one that is an input to the next; those between are known."""
+    def __init__(self, every: int = 1, config: HwConfig = TINY) -> None:
+        """every: so many bytes from one that is an input to the next; those between are known.
+        config: of tiles of the same size."""
         others = [MicroOp(1, 4), MicroOp(0, 1), MicroOp(1, 5), MicroOp(0, 1, 1)]
         each = [MicroOp(k, k, k) for k in range(12)]
         uops = encode_uops([*each, *others], TINY).view(np.uint8)
@@ -165,7 +166,7 @@ class Tiny:
         self.known[:16] = np.tile([7, 250, 3, 9], 4)  # weights of one sum
         inputs = np.random.default_rng(4).integers(0, 256, 64, np.uint8)
         memory = np.concatenate([uops, inputs, self.known, np.zeros(64, np.uint8)])
-        self.both = Both(TINY, memory, np.arange(self.INPUTS, self.KNOWN, every))
+        self.both = Both(config, memory, np.arange(self.INPUTS, self.KNOWN, every))
         nothing = np.arange(self.NOTHING, self.NOTHING + 64)
         self.both.dram.write(0, nothing, np.full(64, NOBODY), "the test", NOBODY)
         self.run = self.both.machine.run

@@ -10,7 +10,7 @@ import pytest
 from loadstone.errors import LoadstoneError
 from loadstone.prove.verdict import NotProved, Unsupported
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.isa.insn import Alu, Config, Finish, Gemm, Insn, Load, Store
+from loadstone.vta.isa.insn import Alu, Config, Depthwise, Finish, Gemm, Insn, Load, Store
 from loadstone.vta.isa.spec import AluOp, Capability, ConfigRegister, Memory, Stage
 from tests.prove.symbol_machines import ONE, TINY, Drawn, Tiny
 
@@ -152,3 +152,23 @@ def test_whole_accumulators_are_beyond_a_proof() -> None:
     machine.config = replace(TINY, capabilities=TINY.capabilities | Capability.STORE_ACC)
     with pytest.raises(Unsupported, match="STORE of whole accumulators"):
         tiny.run(Store(memory_id=Memory.ACC, x_size=1, y_size=1), 0)
+
+
+def test_a_window_reads_all_of_its_tiles() -> None:
+    """Of INP, of which eight tiles were written; behind the last there is none."""
+    config = replace(TINY, capabilities=TINY.capabilities | Capability.DEPTHWISE)
+    tiny = Tiny(config=config)
+    for one in tiny.ready():
+        tiny.run(one, 0)
+    window = Depthwise(uop_bgn=2, uop_end=3, iter_out=1, iter_in=1, rows=1, columns=3)
+    read = [(name, at.tolist()) for name, at in tiny.run(window, 0).reads]
+    assert read == [("INP", [2, 3, 4]), ("WGT", [2])]
+    tiny.run(window.changed(uop_bgn=5, uop_end=6), 0)
+    with pytest.raises(NotProved, match="DEPTHWISE reads tiles that nobody wrote"):
+        tiny.run(window.changed(uop_bgn=6, uop_end=7), 0)
+    last = tiny.load(Memory.INP, tiny.INPUTS, 3, at=config.depth(Memory.INP) - 3)
+    tiny.run(last, 0)
+    turns = {"uop_bgn": 1, "uop_end": 2, "iter_out": 2}
+    tiny.run(window.changed(**turns, src_out=last.sram_base - 1), 0)
+    with pytest.raises(NotProved, match=f"leaves INP or WGT: tiles {last.sram_base + 3}"):
+        tiny.run(window.changed(**turns, src_out=last.sram_base), 0)
