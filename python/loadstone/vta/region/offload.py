@@ -48,7 +48,6 @@ from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.turns import alone, constants_of, cycles_of, in_turns
 from loadstone.vta.region.verify_pieces import verify_pieces
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
-from loadstone.vta.stream.operations import Operation
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
 
