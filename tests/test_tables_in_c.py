@@ -170,6 +170,7 @@ def test_every_device_has_a_timing_table_and_every_table_a_device() -> None:
         lacking = {c for c, needed in ONLY_WITH.items() if not config.has(needed)}
         assert set(constants) - lacking <= set(config.timing) <= set(constants), name
     assert used | bases(table_names()) == set(table_names())
+    assert set(constants) == set().union(*map(builtin_timing, table_names()))
     for table in table_names():
         assert set(constants) - set(builtin_timing(table)) <= ONLY_WITH.keys()
 

@@ -30,7 +30,8 @@ def test_an_object_changes_its_base() -> None:
     said = {"base": "vta-rtl", "gemm_step_cycles": {"value": 3, "source": "mine"}}
     table = timing_table(said, "mine")
     assert table == {**base, "gemm_step_cycles": TimingConstant(3, "mine")}
-    assert timing_table({"x": {"value": 0, "source": "s"}}, "mine") == {"x": TimingConstant(0, "s")}
+    alone = {"nop_cycles": {"value": 0, "source": "s"}}
+    assert timing_table(alone, "mine") == {"nop_cycles": TimingConstant(0, "s")}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,27 @@ def test_an_object_changes_its_base() -> None:
         ({"x": 3}, "timing.x must be"),
         ({"x": {"value": "3", "source": "s"}}, "timing.x must be"),
         ({"x": {"value": 3}}, "timing.x must be"),
-        ({"x": {"value": -1, "source": "s"}}, "timing.x=-1 is outside [0, 2147483647]"),
+        ({"x": {"value": True, "source": "s"}}, "timing.x must be"),
+        ({"x": {"value": 1, "source": "s"}}, "timing.x is no constant of the timing model"),
+        (
+            {"gemm_step_cycle": {"value": 1, "source": "s"}},
+            "timing.gemm_step_cycle is no constant of the timing model (docs/timing.md); "
+            "gemm_step_cycles is meant?",
+        ),
+        *(
+            ({name: {"value": value, "source": "s"}}, f"timing.{name}={value} is {limit}")
+            for name, value, limit in (
+                ("nop_cycles", -1, "outside [0, 2147483647]"),
+                ("read_bursts_outstanding", 0, "outside [1, 1024]"),
+                ("read_bursts_outstanding", 1025, "outside [1, 1024]"),
+                ("loads_in_flight", 0, "outside [1, 64]"),
+                ("loads_in_flight", 65, "outside [1, 64]"),
+                ("pad_tiles_per_cycle", 0, "outside [1, 2147483647]"),
+                ("burst_max_beats", 257, "outside [1, 256]"),
+                ("burst_max_beats", 96, "not a power of 2"),
+                ("burst_boundary_bytes", 3000, "not a power of 2"),
+            )
+        ),
         ({"base": "nothing"}, "is not one of ours"),
     ],
 )

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
 from importlib import resources
 
 from loadstone.backend.device import TimingConstant
@@ -29,6 +31,22 @@ __all__ = [
 #: Where bursts end; cycles before each that is read, and the most that these can be.
 BURST, EXTRA = "burst_boundary_bytes", "read_burst_extra_cycles"
 WORST_EXTRA = "worst_burst_extra_cycles"
+_MOST = (1 << 31) - 1
+#: Of constants that count something else than cycles: the least, and the most that the simulator
+#: keeps apart (hw_sim/read_channel.h, device_timing.cc).
+_LIMITS = {
+    "burst_boundary_bytes": (1, 1 << 30),
+    "burst_max_beats": (1, 256),
+    "fetch_batch_instructions": (1, _MOST),
+    "fetch_splits": (0, 1),
+    "loads_in_flight": (1, 64),
+    "pad_tiles_per_cycle": (1, _MOST),
+    "read_bursts_outstanding": (1, 1024),
+    "read_requests_in_flight": (1, 1024),
+    "stage_queue_entries": (1, _MOST),
+}
+#: The simulator takes their logarithms.
+_POWERS_OF_2 = ("burst_boundary_bytes", "burst_max_beats")
 
 
 def builtin_timing(name: str) -> dict[str, TimingConstant]:
@@ -63,23 +81,36 @@ def timing_table(table: JsonValue, device: str) -> dict[str, TimingConstant]:
         )
     result = timing_table(table["base"], device) if "base" in table else {}
     for key, entry in table.items():
-        if key == "base":
-            continue
-        if (
-            not isinstance(entry, dict)
-            or not isinstance(entry.get("value"), int)
-            or not isinstance(entry.get("source"), str)
-        ):
-            raise ConfigError(
-                f"device {device}: timing.{key} must be "
-                f'{{"value": integer, "source": "where it comes from"}}'
-            )
-        if not 0 <= entry["value"] < 1 << 31:
-            raise ConfigError(
-                f"device {device}: timing.{key}={entry['value']} is outside [0, {(1 << 31) - 1}]"
-            )
-        result[key] = TimingConstant(entry["value"], entry["source"])
+        if key != "base":
+            result[key] = _constant(key, entry, device)
     return result
+
+
+def _constant(name: str, entry: JsonValue, device: str) -> TimingConstant:
+    value = entry.get("value") if isinstance(entry, dict) else None
+    source = entry.get("source") if isinstance(entry, dict) else None
+    where = f"device {device}: timing.{name}"
+    if not isinstance(value, int) or isinstance(value, bool) or not isinstance(source, str):
+        raise ConfigError(f'{where} must be {{"value": integer, "source": "where it comes from"}}')
+    if name not in _names():
+        near = get_close_matches(name, _names(), 1)
+        meant = f"; {near[0]} is meant?" if near else ""
+        raise ConfigError(f"{where} is no constant of the timing model (docs/timing.md){meant}")
+    least, most = _LIMITS.get(name, (0, _MOST))
+    if not least <= value <= most:
+        raise ConfigError(f"{where}={value} is outside [{least}, {most}]")
+    if name in _POWERS_OF_2 and value & (value - 1):
+        raise ConfigError(f"{where}={value} is not a power of 2")
+    return TimingConstant(value, source)
+
+
+@cache
+def _names() -> list[str]:
+    """Of all constants: each stands in one of our tables, at least (tests/test_tables_in_c.py)."""
+    folder = resources.files("loadstone.vta.devices") / "timing"
+    tables = (folder / f"{name}.json" for name in table_names())
+    each = (json.loads(table.read_text(encoding="utf-8")) for table in tables)
+    return sorted({name for table in each for name in table} - {"base"})
 
 
 def compact_timing(timing: Mapping[str, TimingConstant]) -> JsonValue:
