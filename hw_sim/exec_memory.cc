@@ -7,6 +7,7 @@
 //
 // In:   a decoded instruction.
 // Out:  the scratchpad (LOAD), DRAM or INP (STORE).
+// Next: dram.cc finds the bytes of a region; exec_planes.cc has the LOAD of weights in bit planes.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>

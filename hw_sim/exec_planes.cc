@@ -2,6 +2,7 @@
 //
 // In:   a decoded instruction, whose tiles and words are within bounds.
 // Out:  the weight tiles; those that the code does not have stay as they are.
+// Next: exec_memory.cc calls it.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <vector>

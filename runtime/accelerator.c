@@ -110,8 +110,19 @@ static void start_beside(lds_session *s) {
   s->running = first;
 }
 
+/* Whose number the device that failed has in the model: one that could not be made ready was at no instruction. */
+static uint32_t number_of(const lds_session *s, const lds_device *device) {
+  uint32_t k;
+  for (k = 1; k < s->model->section[LDS_DEVICES].count; ++k) {
+    const lds_accelerator *a = find(s, k);
+    if (a != NULL && a->device == device) return k;
+  }
+  return 0;
+}
+
 static void stop_beside(lds_session *s) {
   uint32_t k;
+  if (s->last.fault.status != LDS_OK) s->last.fault.device = number_of(s, s->running);
   for (k = s->step + 1u; k < s->next; ++k) {
     lds_device *device = lds_program_device(s, k);
     if (lds_device_recover(device) == LDS_ERR_DEAD) s->running = device;

@@ -44,7 +44,7 @@ static uint32_t words(uint32_t depth) { return (depth + BITS - 1u) / BITS; }
 /* --- sets of tiles ----------------------------------------------------------------------------------------------------------- */
 static uint32_t bit_mask(uint32_t count) { return count >= BITS ? UINT32_MAX : ((uint32_t)1 << count) - 1u; }
 
-/* Calls for each word that tiles [first, first + count) have bits in: adds them, or returns whether one of them is missing. */
+/* Adds tiles [first, first + count) to a set; or, where it does not add, LDS_ERR_RESIDUE if one of them is missing. */
 static int range(const tiles *t, uint32_t first, uint64_t count, int adds) {
   uint64_t at = first;
   const uint64_t end = first + count;

@@ -240,6 +240,7 @@ int lds_session_start_steps(lds_session *s, uint32_t first, uint32_t end, int go
   s->end = end;
   s->spent = s->longest = 0;
   for (k = 0; (device = lds_session_device(s, k)) != NULL; ++k) {
+    s->running = device;
     status = device->dead != 0 && lds_device_recover(device) == LDS_ERR_DEAD ? LDS_ERR_DEAD : lds_device_rest(device);
     if (status != LDS_OK) return finish(s, status);
   }

@@ -118,9 +118,11 @@ void lds_fault_at(const lds_model *model, uint32_t step, uint32_t instruction, l
   fault->step = step;
   fault->instruction = instruction;
   fault->layer = "";
+  fault->device = 0;
   if (is_program(model, step)) {
     lds_program p;
     lds_program_at(model, step, &p);
+    fault->device = p.device;
     fault->layer = lds_program_layer(model, &p, instruction);
   }
 }

@@ -172,6 +172,7 @@ typedef struct lds_fault {
   uint32_t error;       /* the device's error: LDS_ERROR_* (lds_isa.h) */
   uint32_t error_addr;  /* the low 32 bits of the bus address that the device reports */
   const char *layer;    /* the layer that the instruction belongs to */
+  uint32_t device;      /* which of the model's it was: lds_model_device has its name */
 } lds_fault;
 
 /* Checks `count` instructions of a VTA, given by its number among the model's devices, by the rules of VALIDATION.md. constants[r]: the

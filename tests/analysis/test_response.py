@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from fractions import Fraction
 
 import pytest
 
@@ -87,25 +88,78 @@ def test_a_busy_period_of_more_runs_than_are_looked_at_has_a_bound() -> None:
     assert found[1] is not None
 
 
+def _some(rng: random.Random) -> list[BlockTimes]:
+    networks = []
+    for _ in range(rng.randint(1, 4)):
+        blocks = tuple(rng.randint(0, 6) for _ in range(rng.randint(1, 4)))
+        networks.append(BlockTimes(blocks, rng.randint(max(sum(blocks), 1), 40)))
+    return networks
+
+
 def test_the_larger_bound_is_never_below_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor above what the formula gives for the first run."""
     rng = random.Random(7)
-    above = 0
+    above = dict.fromkeys((0, 1, 2, 5, 20), 0)
     for _ in range(times(60, 2000)):
-        networks = []
-        for _ in range(rng.randint(1, 4)):
-            blocks = tuple(rng.randint(0, 6) for _ in range(rng.randint(1, 4)))
-            networks.append(BlockTimes(blocks, rng.randint(max(sum(blocks), 1), 40)))
+        networks = _some(rng)
         exact = longest_responses(networks)
-        for sums in (0, 1, 2, 5, 20):
+        for sums in above:
             with monkeypatch.context() as patched:
                 patched.setattr(response, "_MOST_SUMS", sums)
                 larger = longest_responses(networks)
-            for most, longest in zip(larger, exact, strict=True):
+            for place, (most, longest) in enumerate(zip(larger, exact, strict=True)):
                 assert (most is None) == (longest is None)
                 if most is not None and longest is not None:
-                    assert most >= longest, (networks, sums)
-                    above += most > longest
-    assert above > 0
+                    assert longest <= most <= _of_the_formula(networks, place), (networks, sums)
+                    above[sums] += most > longest
+    assert above[0] > above[2] > above[5] > above[20]
+
+
+def _of_the_formula(networks: Sequence[BlockTimes], place: int) -> Fraction:
+    higher, own = networks[:place], networks[place]
+    last = own.blocks[-1]
+    waits = max([1, *(max(one.blocks) for one in networks[place + 1 :])]) - 1
+    free = 1 - sum(Fraction(one.cycles, one.period) for one in higher)
+    return (waits + own.cycles - last + sum(one.cycles for one in higher)) / free + last
+
+
+def test_runs_that_are_left_out_respond_no_later() -> None:
+    """One run after the other, until the busy period ends; short runs of which many come before
+    those of higher priority come again, behind a long block."""
+    rng = random.Random(11)
+    runs = 0
+    for _ in range(times(300, 20_000)):
+        higher = [BlockTimes((rng.randint(0, 9),), rng.randint(12, 60)) for _ in range(2)]
+        own = BlockTimes((rng.randint(0, 1), rng.randint(0, 2)), rng.randint(1, 9))
+        long = BlockTimes((rng.randint(1, 90),), 1 << 40)
+        expected, looked_at = _one_after_the_other(higher, own, long.longest - 1)
+        assert longest_responses([*higher, own, long])[2] == expected, (higher, own, long)
+        runs = max(runs, looked_at)
+    assert runs > 100
+
+
+def _one_after_the_other(
+    higher: Sequence[BlockTimes], own: BlockTimes, blocked: int
+) -> tuple[int | None, int]:
+    """The longest response, and the runs of the busy period."""
+    free = 1 - sum(Fraction(one.cycles, one.period) for one in higher)
+    if free <= 0 or Fraction(own.cycles, own.period) > free:
+        return None, 0
+    longest, run, now, end = 0, 0, 0, 1
+    while True:
+        before = blocked + (run + 1) * own.cycles - own.blocks[-1]
+        while before + sum((now // one.period + 1) * one.cycles for one in higher) > now:
+            now += 1
+        longest = max(longest, now + own.blocks[-1] - run * own.period)
+        run += 1
+        end = 1
+        while (
+            blocked + run * own.cycles + sum(-(-end // h.period) * h.cycles for h in higher) > end
+        ):
+            end += 1
+        # a device that is full may have no last run
+        if end <= run * own.period or run > 1000:
+            return longest, run
 
 
 def test_utilization_is_the_share_of_time() -> None:

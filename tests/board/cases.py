@@ -32,6 +32,7 @@ __all__ = [
     "check_gone",
     "check_healthy",
     "check_killed",
+    "failing",
     "faults",
 ]
 
@@ -78,13 +79,28 @@ def check(lines: Sequence[str], network: Network, *, interrupts: bool = True) ->
         assert handled == _INTERRUPTS, f"the handler ran {handled} times"
 
 
-def check_fails(lines: Sequence[str], network: Network) -> None:
-    """Of runs 0 to 4 the second had a bus error, and the fourth a hang; the others computed the
-    native bytes in the native cycles."""
+def failing(network: Network, number: int, healthy: int = 1) -> list[str]:
+    """Faults of one of its devices, whose number in the model this is, each in the device's second
+    job after `healthy` sound runs: a bus error, a hang, one beyond ABORT; then no answer, for
+    ever."""
+    name, per_run = network.artifact.devices[number].name, len(network.artifact.programs_of(number))
+    second, faults, jobs = min(1, per_run - 1), list[str](), 0
+    for kind in ("bus-error", "hang", "hang-reset", "absent"):
+        at = jobs + healthy * per_run + second
+        faults.append(f"{name}:{kind}@{at}" + (":0" if kind == "absent" else ":1"))
+        jobs = at + 1
+    return faults
+
+
+def check_fails(lines: Sequence[str], network: Network, number: int) -> None:
+    """Of runs 0 to 8 those with a fault (`failing`) ended with its status and named the device; the
+    others computed the native bytes in the native cycles, until no device answered."""
     runs = console.runs(lines)
-    assert [run.status for run in runs] == [0, _DEVICE, 0, _HUNG, 0]
+    wanted = [0, _DEVICE, 0, _HUNG, 0, _HUNG, 0, ABSENT, ABSENT]
+    assert [run.status for run in runs] == wanted
+    assert [run.device for run in runs] == [number if status else 0 for status in wanted]
     assert runs[1].error == ERRORS["BUS"][0]
-    for k in (0, 2, 4):
+    for k in (0, 2, 4, 6):
         sample = k % len(network.inputs)
         assert runs[k].output == network.outputs[sample], f"run {k}"
         assert runs[k].cycles == network.cycles[sample], f"run {k}"

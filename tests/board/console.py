@@ -17,10 +17,12 @@ __all__ = ["BadAddress", "Run", "bad_address", "interrupts", "runs"]
 
 @dataclass(frozen=True)
 class Run:
-    """One run: the status of the C runtime, the device's error, cycles, the bytes of output 0."""
+    """One run: the status of the C runtime, the device's error and its number, cycles, the bytes of
+    output 0."""
 
     status: int
     error: int
+    device: int
     cycles: int
     output: bytes
 
@@ -40,10 +42,12 @@ def runs(lines: Sequence[str]) -> list[Run]:
     its end."""
     assert "done" in lines, "the guest did not finish:\n" + "\n".join(lines)
     found = [
-        re.fullmatch(r"run \d+ status (-?\d+) error (\d+) cycles (\d+) output ([0-9a-f]*)", line)
+        re.fullmatch(
+            r"run \d+ status (-?\d+) error (\d+) device (\d+) cycles (\d+) output ([0-9a-f]*)", line
+        )
         for line in lines
     ]
-    return [Run(int(m[1]), int(m[2]), int(m[3]), bytes.fromhex(m[4])) for m in found if m]
+    return [Run(*map(int, m.groups()[:4]), bytes.fromhex(m[5])) for m in found if m]
 
 
 def bad_address(lines: Sequence[str]) -> BadAddress:

@@ -87,16 +87,12 @@ def test_each_of_two_devices_has_its_interrupt(divided: Network) -> None:
         cases.check_all_interrupts(board.finish(), divided)
 
 
-def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network) -> None:
-    """A bus error, then a hang, of the first device's second job in a run: the run ends with its
-    status, whatever the other device does meanwhile."""
-    per_run = len(divided.artifact.programs_of(0))
-    second = min(1, per_run - 1)
-    # an aborted run has had `second + 1` jobs
-    faults = [f"bus-error@{per_run + second}:2", f"hang@{2 * per_run + 2 * second + 1}:1"]
-    booted = firmware(BOARD, divided, 5)
+@pytest.mark.parametrize("number", [pytest.param(0, marks=more), 1])
+def test_one_of_two_devices_fails_and_the_next_run_is_exact(divided: Network, number: int) -> None:
+    """The run ends with its status and names it, whatever the other device does meanwhile."""
+    booted, faults = firmware(BOARD, divided, cases.RUNS), cases.failing(divided, number)
     with boot(MACHINE, booted, device=divided.device, faults=faults) as board:
-        cases.check_fails(board.finish(), divided)
+        cases.check_fails(board.finish(), divided, number)
 
 
 def test_several_networks_in_one_firmware(tmp_path: Path) -> None:

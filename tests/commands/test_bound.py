@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,26 @@ def test_the_host_and_its_overhead_count(capsys: pytest.CaptureFixture[str]) -> 
     assert "the longest block of one is a step of the host: pack" in capsys.readouterr().out
     assert main(["bound", "one.lds", "--periods", "1ms", "--host", "cortex-m55@160"]) == 0
     assert "cortex-m55@160 is stated to take (no bound)" in capsys.readouterr().out
+
+
+def test_less_than_a_nanosecond_of_the_host_is_no_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bound", "one.lds", "--periods", "1ms", "--json", "--host", "0.4ns"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["networks"]
+    assert one["cycles"] == _cycles() + len(dense_model(CONFIG).artifact.steps) - 1
+
+
+def test_microseconds_of_a_response_are_not_rounded_below_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """300 MHz: a cycle is no whole number of nanoseconds."""
+    odd = dataclasses.replace(CONFIG, clock_mhz=300)
+    monkeypatch.setattr("loadstone.commands.bound.device_of_artifact", lambda _artifact: odd)
+    assert main(["bound", "one.lds", "--periods", "1ms", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["networks"]
+    exact = Fraction(one["response_cycles"], 300)
+    assert exact <= Fraction(str(one["response_us"])) < exact + Fraction(1, 1000)
 
 
 def test_what_is_too_late_ends_with_1_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,7 +256,8 @@ def test_an_application_says_the_whole_fault(tmp_path: Path) -> None:
     artifact, name = model.artifact, "vtaq-1x16x16"
     written, said = application(artifact, name, x, tmp_path, fault="bus-error@1:2")
     assert re.fullmatch(
-        r"model: step \d, instruction 2, layer dense, error 4, bus address \d+\n"
+        r"model: device vtaq-1x16x16, step \d, instruction 2, layer dense, error 4, "
+        r"bus address \d+\n"
         r"model: run: the device stopped with an error \(-30\)\n",
         said,
     ), said

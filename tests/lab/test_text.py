@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lab/words.cc, lab/parse.cc, lab/print.cc, lab/insn.cc: the page's assembler and disassembler say what Python's
-do, for every kind of instruction, and refuse the same texts with the same words."""
+"""The page's assembler and disassembler (lab/words.cc, lab/parse.cc, lab/print.cc, lab/insn.cc) say
+what Python's do, for every kind of instruction, and refuse the same texts with the same words."""
 
 from __future__ import annotations
 

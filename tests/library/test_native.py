@@ -24,3 +24,12 @@ def test_a_library_that_was_not_built_says_what_to_do(
     monkeypatch.setattr(native, missing, tmp_path / "none")
     with pytest.raises(DeviceError, match="build it with `make lib`"):
         native.lib.__wrapped__()
+
+
+def test_what_a_host_s_function_left_in_its_error_is_raised() -> None:
+    """Bytes that are no UTF-8 as well."""
+    error = native.ffi.new("lds_easy_error *")
+    error.text = b"no server \xff"
+    native.raise_easy(0, error)
+    with pytest.raises(DeviceError, match="^no server \ufffd$"):
+        native.raise_easy(-31, error)

@@ -238,3 +238,12 @@ def test_a_proof_that_may_err_is_made_again(case: Case, monkeypatch: pytest.Monk
     never = Proof.attempt(case.proof.network, case.artifact)
     assert never.status is Status.UNSUPPORTED
     assert "divide the model" in never.reason
+
+
+def test_an_artifact_of_several_samples_is_unsupported() -> None:
+    """Which says nothing against it: a tile of four rows takes four samples."""
+    model = small_network()
+    artifact = compiled_artifact(model, "small.tflite", "vtaq-4x16x16")
+    verdict = Proof.attempt(read_tflite(model, "small.tflite"), artifact)
+    assert verdict.status is Status.UNSUPPORTED
+    assert verdict.reason.startswith("a run takes 4 samples, one in each row of a tile, and a")

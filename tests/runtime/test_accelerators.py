@@ -15,6 +15,7 @@ import pytest
 
 from loadstone.artifact.file_layout import HEADER, SECTIONS
 from loadstone.artifact.format import Artifact
+from loadstone.cli import main
 from loadstone.errors import ArtifactError, ConfigError, DeviceError, LoadstoneError
 from loadstone.isa import accelerator as accelerators
 from loadstone.isa.accelerator import Accelerator, register_accelerator
@@ -316,6 +317,44 @@ def test_two_vtas_of_one_simulator_process_work_at_once(tmp_path: Path) -> None:
     graph, artifact = further.branches()
     inputs = np.stack(further.inputs(graph))
     check_process(tmp_path, artifact, inputs, further.expected(graph, list(inputs)))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_device_that_fails_is_named_and_the_next_run_is_exact(
+    number: int, tmp_path: Path
+) -> None:
+    """In a run, and where it cannot be made ready for one."""
+    graph, artifact = further.branches()
+    inputs = np.stack(further.inputs(graph))[:1]
+    outputs = [y[:1] for y in further.expected(graph, list(inputs))]
+    names = [one.name for one in artifact.devices]
+    words = [word for name in names for word in ("--device", name)]
+    for fault in ("bus-error@1", "hang@3", "dead@5"):
+        words += ["--fault", f"{names[number]}:{fault}"]
+    named = f"device '{names[number]}'"
+    with (
+        process(tmp_path, *words) as (_, socket),
+        device.open(f"simd:{socket}") as opened,
+        opened.load(artifact, hang_seconds=1.0) as session,
+    ):
+        for status in ("stopped with an error", "was reset", "does not answer a reset"):
+            same(session, inputs, outputs)
+            with pytest.raises(DeviceError, match=status) as raised:
+                same(session, inputs, outputs)
+            assert named in str(raised.value)
+        with pytest.raises(DeviceError, match="does not answer a reset") as raised:
+            same(session, inputs, outputs)
+        assert named in str(raised.value)
+
+
+def test_a_fault_of_a_device_that_is_not_there_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["simd", str(tmp_path / "s"), "--device", "vtaq-1x16x16 -count=2"]
+    assert main([*words, "--fault", "vtaq-1x16x16.2:hang@1"]) == 2
+    assert "there is no device vtaq-1x16x16.2: name one of vtaq-1x16x16, vtaq-1x16x16.1" in (
+        capsys.readouterr().err
+    )
 
 
 @more

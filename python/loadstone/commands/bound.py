@@ -9,6 +9,7 @@ Next: docs/schedule.md; lds_schedule.h runs them so.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -112,7 +113,7 @@ def _host(text: str | None) -> _Host | None:
     if text is None:
         return None
     if is_time(text):
-        most = int(time_ns(text, "--host"))
+        most = math.ceil(time_ns(text, "--host"))
         return _Host(f"a step of the host takes {text} at most", lambda _step, _artifact: most)
     host = stated_host(text)
 
@@ -186,7 +187,8 @@ def _assumed(
 
 # --- what is said ---------------------------------------------------------------------------------
 def _us(cycles: int, device: Device) -> float:
-    return round(cycles / device.clock_mhz, 3)
+    """Of what is needed, at least: to a nanosecond."""
+    return -(-cycles * 1000 // device.clock_mhz) / 1000
 
 
 def _report(found: Bound, device: Device) -> JsonObject:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from loadstone.commands.answers import add_json_option, answer
 from loadstone.commands.stopping import exit_status, stop_signals
-from loadstone.errors import DeviceError
-from loadstone.library.native import CData, ffi, lib, owned
+from loadstone.library.native import CData, ffi, lib, owned, raise_easy
 from loadstone.simulator.listening import listening_at
 
 __all__ = ["configure", "run"]
@@ -55,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
         try:
             server = _opened(args.device, listening.fileno(), error)
             print(f"{args.device} at {args.socket}", file=sys.stderr, flush=True)
-            _check(lib().lds_server_run(server, args.clients, stop, error), error)
+            raise_easy(lib().lds_server_run(server, args.clients, stop, error), error)
             counts = ffi.new("lds_server_counts *")
             lib().lds_server_counted(server, counts)
             ffi.release(server)
         finally:
-            args.socket.unlink(missing_ok=True)
+            listening.withdraw()
         value = {
             name: int(getattr(counts, name))
             for name in ("networks", "refused", "runs", "failures", "dropped")
@@ -71,13 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _opened(device: str, listening: int, error: CData) -> CData:
     server = ffi.new("lds_server **")
-    _check(lib().lds_server_open(device.encode(), listening, server, error), error)
+    raise_easy(lib().lds_server_open(device.encode(), listening, server, error), error)
     return owned(server[0], lib().lds_server_close)
-
-
-def _check(status: int, error: CData) -> None:
-    if status:
-        raise DeviceError(ffi.string(error.text).decode(errors="replace"))
 
 
 def _count(text: str) -> int:

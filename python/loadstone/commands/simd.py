@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`loadstone simd SOCKET`: the simulator as a process, a device for other processes.
 
-In:   names of devices, their memory, the faults to inject into the first.
+In:   names of devices, their memory, the faults to inject into them.
 Out:  the registers of each, served at a socket until the process ends. Ctrl-C and SIGTERM end it at
       once, even during a job, and remove the sockets.
 Next: QEMU with the plug-in of tests/board, or `loadstone run --device simd:SOCKET`.
@@ -44,9 +44,10 @@ examples:
   loadstone simd /tmp/board.sock --device vtaq-1x16x16 --device systolic --uma-backends DIR   two, for a model of both
   loadstone simd /tmp/board.sock --device "vtaq-1x16x16 -count=2 -bus=shared"   two equal ones, for a model of both
   loadstone simd /tmp/board.sock --fault hang@1 --fault bus-error@3
+  loadstone simd /tmp/board.sock --device "vtaq-1x16x16 -count=2" --fault vtaq-1x16x16.1:hang@1   of the second one
   loadstone simd /tmp/board.sock --order load-first               loads run ahead as far as tokens allow, which reveals missing tokens
 
-faults (KIND@JOB or KIND@JOB:ARG; the first job is 0):
+faults (KIND@JOB or KIND@JOB:ARG, of the first device; DEVICE:KIND@JOB of another; a device's first job is 0):
 {chr(10).join(f"  {kind:<{_WIDTH}}  {what}" for kind, what in FAULTS.items())}
 
 The protocol is described in simd.py, and emulated boards in docs/boards/emulated.md.
@@ -98,7 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_fault,
         action="append",
         default=[],
-        help="a fault of one job; may be repeated",
+        help="a fault of one job of a device; may be repeated",
     )
     device.add_argument(
         "--order",
@@ -122,11 +123,19 @@ def run(args: argparse.Namespace) -> int:
     first, *others = [one for text in args.device or [_DEFAULT] for one in _each(text)]
     args.made = {}  # simulated VTAs, by their names
     devices = [_described(args, first)]
-    plain = argparse.Namespace(**{**vars(args), "fault": [], "registers": None, "order": "program"})
+    named = [(name, fault) for name, fault in args.fault if name]
+    other = {"fault": named, "registers": None, "order": "program"}
+    plain = argparse.Namespace(**{**vars(args), **other})
     devices += [_described(plain, name) for name in others]
     names = [name for name, _ in devices]
     if len(set(names)) < len(names):
         raise DeviceError(f"--device {' --device '.join(names)}: one of each name")
+    for name, fault in named:
+        if name not in names:
+            raise DeviceError(
+                f"--fault {name}:{fault.kind}@{fault.job}: there is no device {name}: name one of "
+                f"{', '.join(names)}"
+            )
     return _serve(args, devices)
 
 
@@ -172,7 +181,8 @@ def _described(args: argparse.Namespace, named: str | HwConfig) -> _Described:
 
 def _vta_device(args: argparse.Namespace, config: HwConfig, rtl: str | None) -> _Described:
     """rtl: not None: its hardware under Verilator."""
-    unlike_rtl = args.fault or args.registers not in (None, "native") or args.order != "program"
+    faults = _faults_of(args, config.name)
+    unlike_rtl = faults or args.registers not in (None, "native") or args.order != "program"
     if rtl is not None and unlike_rtl:
         raise DeviceError(
             "--fault, --order and other register pages are the simulator's: the RTL has the native "
@@ -182,7 +192,6 @@ def _vta_device(args: argparse.Namespace, config: HwConfig, rtl: str | None) -> 
     def make(memory: SharedMemory) -> SimulatedDevice | RtlSimulated:
         if rtl is not None:
             return RtlSimulated(config, memory)
-        faults = tuple(args.fault)
         options = {"registers": args.registers, "order": args.order}
         made = SimulatedDevice(config, memory, faults=faults, **options)
         args.made[config.name] = made
@@ -193,8 +202,13 @@ def _vta_device(args: argparse.Namespace, config: HwConfig, rtl: str | None) -> 
     return config.name, make
 
 
+def _faults_of(args: argparse.Namespace, name: str) -> tuple[Fault, ...]:
+    """Those of a device: that say its name, or none."""
+    return tuple(fault for of, fault in args.fault if of in ("", name))
+
+
 def _table_device(args: argparse.Namespace, accelerator: Accelerator) -> _Described:
-    if args.fault or args.registers or args.order != "program":
+    if _faults_of(args, accelerator.name) or args.registers or args.order != "program":
         raise DeviceError(
             "--fault, --order and --registers are for VTA's simulator: an accelerator of a plug-in has the "
             "registers that it describes, and no faults to order"
@@ -228,13 +242,12 @@ def _serve(args: argparse.Namespace, devices: Sequence[_Described]) -> int:
 def _say(
     args: argparse.Namespace, served: Sequence[tuple[str, Path]], memory: SharedMemory
 ) -> None:
-    """Which devices can be reached now. Faults are ordered of the first one."""
+    """Which devices can be reached now. Faults without a name are the first one's."""
     base, end = memory.bus_address, memory.bus_address + memory.size_bytes
+    ordered = [name or served[0][0] for name, _ in args.fault]
     value = [
-        {"name": name, "socket": str(path), "base": base, "end": end, "faults": faults}
-        for (name, path), faults in zip(
-            served, [len(args.fault), *[0] * (len(served) - 1)], strict=True
-        )
+        {"name": n, "socket": str(path), "base": base, "end": end, "faults": ordered.count(n)}
+        for n, path in served
     ]
     lines = [
         f"{one['name']} at {one['socket']}: memory 0x{base:X} to 0x{end:X}, {one['faults']} faults"
@@ -253,8 +266,11 @@ def _number(text: str) -> int:
     return value
 
 
-def _fault(text: str) -> Fault:
+def _fault(text: str) -> tuple[str, Fault]:
+    """The name of a device, or "" for the first; its fault."""
+    named = ":" in text.partition("@")[0]
+    name, _, fault = text.partition(":") if named else ("", "", text)
     try:
-        return Fault.parse(text)
+        return name, Fault.parse(fault)
     except DeviceError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from loadstone.errors import ArtifactError, DeviceError, DeviceHungError, LoadstoneError
 from loadstone.library import parsed_api
 
-__all__ = ["CData", "ffi", "lib", "library_file", "owned", "raise_for"]
+__all__ = ["CData", "ffi", "lib", "library_file", "owned", "raise_easy", "raise_for"]
 
 _HEADER, _PARSED, _LIBRARY = (
     resources.files("loadstone").joinpath(name)
@@ -86,3 +86,10 @@ def raise_for(status: int, what: str, place: str = "") -> None:
     ]
     kind = next((k for codes, k in kinds if status in codes), DeviceError)
     raise kind(f"model {what!r}{place}: {text}")
+
+
+def raise_easy(status: int, error: CData) -> None:
+    """A DeviceError with the line that a function of lds_easy.h or lds_serve.h left in *error; none
+    for 0."""
+    if status:
+        raise DeviceError(ffi.string(error.text).decode(errors="replace"))

@@ -41,7 +41,12 @@ class CompiledArtifact:
 
     @property
     def inputs(self) -> list[BufferView]:
-        """Tensors that the caller writes."""
+        """Tensors that the caller writes. Raises Unsupported for those of several samples."""
+        if self._artifact.samples > 1:
+            raise Unsupported(
+                f"a run takes {self._artifact.samples} samples, one in each row of a tile, and a "
+                "proof is of one: compile the model for a device whose tiles have one row"
+            )
         return [self._artifact.tensors[k] for k in self._artifact.inputs]
 
     @property

@@ -14,8 +14,7 @@ import numpy as np
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import Device
-from loadstone.errors import DeviceError
-from loadstone.library.native import CData, ffi, lib
+from loadstone.library.native import CData, ffi, lib, raise_easy
 from loadstone.numerics import Array
 from loadstone.runtime.counters import Counters, Totals
 from loadstone.runtime.device import device_of_artifact
@@ -49,8 +48,8 @@ def run_served(
     data = artifact.to_bytes()
     buffer, cycles = ffi.from_buffer(data), 0
     try:
-        _check(lib().lds_easy_device_open(name.encode(), device, error), error)
-        _check(lib().lds_easy_open(device[0], buffer, len(data), net, error), error)
+        raise_easy(lib().lds_easy_device_open(name.encode(), device, error), error)
+        raise_easy(lib().lds_easy_open(device[0], buffer, len(data), net, error), error)
         for begin in range(0, count, group):
             end = min(begin + group, count)
             places = (
@@ -58,7 +57,7 @@ def run_served(
                 _places([a[begin:end] for a in outputs]),
             )
             read = ffi.cast("const void *const *", places[0])
-            _check(lib().lds_easy_run(net[0], read, places[1], end - begin, error), error)
+            raise_easy(lib().lds_easy_run(net[0], read, places[1], end - begin, error), error)
             cycles += lib().lds_easy_cycles(net[0])
             if progress is not None:
                 progress(end)
@@ -71,8 +70,3 @@ def run_served(
 
 def _places(arrays: Sequence[Array]) -> CData:
     return ffi.new("void *[]", [ffi.cast("void *", a.ctypes.data) for a in arrays])
-
-
-def _check(status: int, error: CData) -> None:
-    if status:
-        raise DeviceError(ffi.string(error.text).decode(errors="replace"))

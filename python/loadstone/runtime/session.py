@@ -375,7 +375,9 @@ class Session:
             self.artifact.steps
         ):  # else the call was refused, and no step has failed
             step = self.artifact.steps[fault.step]
-            place = f", step {step.name!r}"
+            if self.artifact.further:
+                place = f", device {self.artifact.devices[fault.device].name!r}"
+            place += f", step {step.name!r}"
             if not isinstance(step, HostStep):
                 layer = ffi.string(fault.layer).decode() if fault.layer != ffi.NULL else ""
                 place += f", instruction {fault.instruction}" + (

@@ -102,9 +102,7 @@ class Server:
         """Closes connections, stops listening, and removes the socket."""
         for client in list(self._clients):
             self._end(client)
-        self._socket.close()
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
+        self._socket.withdraw()
 
     # --- waiting ----------------------------------------------------------------------------------
     def _wait(self, stop: int | None) -> set[int]:

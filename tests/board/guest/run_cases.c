@@ -47,6 +47,7 @@ static void run_once(const board *b, lds_session *session, uint32_t run, const l
   print_number(b, "run ", run);
   print_number(b, " status ", status);
   print_number(b, " error ", fault.error);
+  print_number(b, " device ", fault.device);
   print_number(b, " cycles ", (int64_t)counters.cycles);
   b->print(" output ");
   if (status == LDS_OK) print_bytes(b, lds_session_output(session, 0), y->size_bytes);

@@ -23,7 +23,7 @@ typedef struct board {
   int (*accelerators)(const lds_hal *hal, lds_session_config *config); /* the model's further devices; NULL: it has none */
 } board;
 
-/* Prints, per run, "run K begin" and "run K status S error E cycles C output HEX"; then "bad-address ..."; then
+/* Prints, per run, "run K begin" and "run K status S error E device D cycles C output HEX"; then "bad-address ..."; then
  * "interrupts N" and "done".
  * 0, or the status that kept the model from being opened. */
 int run_cases(const board *b);

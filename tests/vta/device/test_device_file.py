@@ -78,3 +78,13 @@ def test_capabilities_are_names() -> None:
         names = [wrong, "no_such"]
         with pytest.raises(ConfigError, match="is not one of alu_mul, load_acc8"):
             capabilities(names, "d")
+
+
+@pytest.mark.parametrize("page", ["vta-hls", "vta-chisel"])
+def test_regions_have_their_addresses_in_the_native_page(page: str) -> None:
+    """A program of such a device was compiled, and then refused as one of another device."""
+    first = read_builtin("vtaq-1x16x16")
+    with pytest.raises(ConfigError, match=f"regions needs registers=native, not {page}, which"):
+        complete({**first, "registers": page}, "mine")
+    less: JsonObject = {**first, "registers": page, "capabilities": ["config"]}
+    assert complete(less, "mine") == less

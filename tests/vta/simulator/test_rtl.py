@@ -43,10 +43,10 @@ TWO_BY_FOUR = replace(
 )
 VTA = load_config("vta-pynq")
 SHARED_MULTIPLIERS = replace(TINY, name="two-products", products_per_multiplier=2)
-STORING = load_config("vtaq2-1x16x16")
+STORING, ROUTED = (load_config(f"vtaq2-{size}") for size in ("1x16x16", "tiny"))
 OTHERS = (
     *(SIXTEEN, TWO_BY_FOUR, VTA, SHARED_MULTIPLIERS),
-    *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS),
+    *(STORING, EIGHT_WINDOWS, FOUR_WINDOWS, ROUTED),
     *(WORD_INP, ONLY_INP),
     *(WORD_WHOLE, ONLY_WHOLE),
 )

@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
   static lds_device device;
   lds_session_config config;
   lds_tensor tensor;
-  lds_fault fault = {0, 0, 0, 0, 0, NULL};
+  lds_fault fault = {0, 0, 0, 0, 0, NULL, 0};
   static decoder d;
   static words w;
   uint8_t *memory, *table = NULL, *text = NULL;

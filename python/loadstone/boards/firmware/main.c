@@ -33,6 +33,8 @@ static void print_digest(void *ctx, uint32_t step, uint32_t behind, uint32_t ele
 }
 #endif
 
+static lds_model model;
+
 /* All that is known of what went wrong. */
 static void print_fault(const lds_fault *fault) {
   board_print("loadstone: status -");
@@ -40,6 +42,10 @@ static void print_fault(const lds_fault *fault) {
   board_print(": ");
   board_print(lds_status_text(loadstone_status));
   if (fault->status == loadstone_status) {
+#ifdef MODEL_ACCELERATORS
+    board_print("; device ");
+    board_print(lds_model_device(&model, fault->device));
+#endif
     board_print("; step ");
     print_number(fault->step);
     board_print(", instruction ");
@@ -56,7 +62,6 @@ static void print_fault(const lds_fault *fault) {
 
 static int run(lds_fault *fault) {
   static lds_hal hal;
-  static lds_model model;
   static lds_device device;
   lds_session_config config;
   lds_session *session;

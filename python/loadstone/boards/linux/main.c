@@ -20,11 +20,11 @@ const char usage[] =
     "  INPUT    inputs of every run, one after the other; OUTPUT is written likewise; - is stdin or stdout\n";
 
 /* Of the model's own: all that is known of what went wrong. */
-static void check_session(int status, const char *what, const lds_fault *fault) {
+static void check_session(int status, const char *what, const lds_model *model, const lds_fault *fault) {
   if (status != LDS_OK && fault->status == status)
-    fprintf(stderr, "model: step %lu, instruction %lu, layer %s, error %lu, bus address %lu\n", (unsigned long)fault->step,
-            (unsigned long)fault->instruction, fault->layer != NULL ? fault->layer : "", (unsigned long)fault->error,
-            (unsigned long)fault->error_addr);
+    fprintf(stderr, "model: device %s, step %lu, instruction %lu, layer %s, error %lu, bus address %lu\n",
+            lds_model_device(model, fault->device), (unsigned long)fault->step, (unsigned long)fault->instruction,
+            fault->layer != NULL ? fault->layer : "", (unsigned long)fault->error, (unsigned long)fault->error_addr);
   check(status, what);
 }
 
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
   lds_session_config config;
   lds_session *session;
   lds_counters counters;
-  lds_fault fault = {0, 0, 0, 0, 0, NULL};
+  lds_fault fault = {0, 0, 0, 0, 0, NULL, 0};
   FILE *in, *out;
   size_t size;
   long runs = 0;
@@ -117,13 +117,13 @@ int main(int argc, char **argv) {
   status = lds_session_open(&session, &model, &device, &config, malloc(size), size, &fault);
   if (status == LDS_ERR_MEMORY && memory_shortage()[0] != 0)
     fprintf(stderr, "model: %s; the model takes %lu\n", memory_shortage(), (unsigned long)MODEL_DMA_BYTES);
-  check_session(status, lds_model_name(&model), &fault);
+  check_session(status, lds_model_name(&model), &model, &fault);
   in = open_file(argv[2], "rb", stdin);
   out = open_file(argv[3], "wb", stdout);
   for (; read_inputs(&model, session, in); ++runs) {
     status = lds_session_run(session);
     if (status != LDS_OK) lds_session_fault(session, &fault);
-    check_session(status, "run", &fault);
+    check_session(status, "run", &model, &fault);
     write_outputs(&model, session, out);
 #ifdef MODEL_DIGESTS /* of the first run; afterwards the session can only be closed */
     check(lds_session_digests(session, &model, print_digest, NULL), "digests");

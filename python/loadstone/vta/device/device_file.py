@@ -52,6 +52,8 @@ _VTA_TARGETS = {
 #: The micro-op scratchpad of VTA's bitstreams, whatever LOG_UOP_BUFF_SIZE says: higher indices
 #: wrap.
 _VTA_UOP_DEPTH = 2048
+#: Pages of registers of VTA's own bitstreams.
+_VTA_PAGES = ("vta-chisel", "vta-hls")
 _OURS = {
     "name",
     "description",
@@ -91,7 +93,7 @@ def read_builtin(name: str) -> JsonObject:
 
 def complete(data: JsonObject, name: str) -> JsonObject:
     """The file's keys with what older files and VTA's own leave out. Raises ConfigError for a key
-    that nobody knows, and for widths that are not supported."""
+    that nobody knows, for widths that are not supported, and for regions without their page."""
     if "LOG_BLOCK_IN" in data:  # older files of VTA give two sides
         data = {"LOG_BLOCK": data["LOG_BLOCK_IN"], "LOG_BLOCK_OUT": data["LOG_BLOCK_IN"], **data}
         if not data["LOG_BLOCK"] == data["LOG_BLOCK_IN"] == data["LOG_BLOCK_OUT"]:
@@ -118,6 +120,12 @@ def complete(data: JsonObject, name: str) -> JsonObject:
                 "weights with int32 accumulators are supported, and in profile vtab bfloat16 (4) "
                 "with float32"
             )
+    known = capabilities(data.get("capabilities", []), name)
+    if Capability.REGIONS in known and data.get("registers") in _VTA_PAGES:
+        raise ConfigError(
+            f"device {name}: capability regions needs registers=native, not {data['registers']}, "
+            "which has no place for their addresses: leave it out"
+        )
     return data
 
 

@@ -16,6 +16,7 @@ from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators import LoweredOperator
 from loadstone.vta.operators.layout import Im2colLayout
 from loadstone.vta.region.dealing import share_of
+from loadstone.vta.region.folded_input import folded_name
 from loadstone.vta.stream.operations import FillNest, RequantizeNest
 
 __all__ = ["LayerChain", "chains_of", "is_worth_trying"]
@@ -48,9 +49,8 @@ class LayerChain:
     @property
     def tensors(self) -> tuple[str, ...]:
         """Names of what they read and write, in DRAM's layouts."""
-        first = self.expand.input.name
-        image = first if self.folded is None else f"{first} for {self.expand.name}"
-        return image, *(op.output.name for op in self.operators)
+        first = self.expand.input.name if self.folded is None else folded_name(self.expand)
+        return first, *(op.output.name for op in self.operators)
 
 
 def chains_of(

@@ -27,10 +27,10 @@ from loadstone.errors import LoweringError
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.operators import lower_operator
-from loadstone.vta.operators.kernels import LoweredOperator
 from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.constant_pool import ConstantPool
 from loadstone.vta.region.dealing import deal, share_of
+from loadstone.vta.region.folded_input import on_folded
 from loadstone.vta.region.offload import OffloadedRegion
 from loadstone.vta.region.parts import LayerPart, channels_of, rows_of
 from loadstone.vta.region.phases import Claim, Way, verify_phases
@@ -126,7 +126,9 @@ class CoresRegion(OffloadedRegion):
         whole = self._lowered[operator.name]
         if whole is None:  # addresses do it
             return [Way("nothing", {})]
-        operations = self._renamed(operator, whole)
+        operations = list(whole.operations)
+        if self._folded(operator) is not None:
+            operations = on_folded(operator, operations)
         share = share_of(self._pool.kept(whole.constants, operations), self._tensors, self.config)
         devices = len(self.cores)
         ways = [Way("whole", {device: share}) for device in range(devices)]
@@ -173,25 +175,8 @@ class CoresRegion(OffloadedRegion):
         assert whole is not None, "what addresses do is not divided"
         operations = on_whole(lowered.operations, part.views)
         if part.folded is not None:
-            operations = self._renamed_input(operator, operations)
+            operations = on_folded(operator, operations)
         return self._pool.kept(lowered.constants, operations, whole.constants)
-
-    def _renamed(self, operator: g.Operator, lowered: LoweredOperator) -> list[Operation]:
-        """Of the whole layer, which reads an input that the host may have folded."""
-        if self._folded(operator) is None:
-            return list(lowered.operations)
-        return self._renamed_input(operator, lowered.operations)
-
-    def _renamed_input(
-        self, operator: g.Operator, operations: Sequence[Operation]
-    ) -> list[Operation]:
-        name = f"{operator.input.name} for {operator.name}"
-        return [
-            replace(o, dram=replace(o.dram, tensor=name))
-            if type(o) is TileLoad and o.dram.tensor == operator.input.name
-            else o
-            for o in operations
-        ]
 
     def _tensor_places(self) -> dict[str, tuple[str, int, int]]:
         """As share_of takes them."""

@@ -41,13 +41,13 @@ from loadstone.vta.passes.program import UOP_TENSOR, LayerOperation, VtaProgram
 from loadstone.vta.region.addresses import blocked, find_aliases, is_done_by_addresses
 from loadstone.vta.region.chains import LayerChain, chains_of
 from loadstone.vta.region.fold_pixels import fold_columns, verify_columns
+from loadstone.vta.region.folded_input import folded_name, on_folded
 from loadstone.vta.region.held_constants import HeldConstants
 from loadstone.vta.region.pieces import cut
 from loadstone.vta.region.request import RegionRequest
 from loadstone.vta.region.turns import alone, constants_of, cycles_of, in_turns
 from loadstone.vta.region.verify_pieces import verify_pieces
 from loadstone.vta.schedule.choices import NO_LAYER_CHOICE
-from loadstone.vta.stream.operations import Operation, TileLoad
 from loadstone.vta.stream.table import StreamColumns, columns_of, joined
 from loadstone.vta.stream.text import operation_lines
 
@@ -225,7 +225,8 @@ class OffloadedRegion(LoweredRegion):
         each = (self._turns.get(name, []) if name in in_bands else own for name, own in layers)
         return list(chained.from_iterable(each))
 
-    def _try_turns(self) -> None:  # where all then take less, too
+    def _try_turns(self) -> None:
+        """Chain by chain; where all of them together then take no less, none takes turns."""
         layouts, held = self._layouts.copy(), self._held
         for chain in chains_of(self.inside, self.seen, self._folded):
             self._try_chain(chain)
@@ -277,8 +278,7 @@ class OffloadedRegion(LoweredRegion):
         lowered = lowered or lower_operator(operator, self.config, folded, request)
         operations = lowered.operations
         if folded is not None:
-            renamed = f"{operator.input.name} for {operator.name}"
-            operations = [_rename(o, operator.input.name, renamed) for o in operations]
+            operations = on_folded(operator, operations)
         self._columns.append(columns_of(operations) if folded is not None else lowered.columns)
         self._operations += [(operator.name, operation) for operation in operations]
         self._held.keep(lowered.constants, operations)
@@ -339,9 +339,8 @@ def _im2col_layout(
 ) -> DeviceLayout:
     n, height, width, c = folded.blocked.shape
     kernel, strides, pads = folded.kernel, folded.strides, folded.padding
-    name = f"{tensor.name} for {operator.name}"
     return DeviceLayout(
-        name,
+        folded_name(operator),
         tensor,
         (n, height, width, c),
         folded.batch,
@@ -352,12 +351,6 @@ def _im2col_layout(
         folded.pad_value,
         dtype=dtype,
     )
-
-
-def _rename(operation: Operation, old: str, new: str) -> Operation:
-    if isinstance(operation, TileLoad) and operation.dram.tensor == old:
-        return replace(operation, dram=replace(operation.dram, tensor=new))
-    return operation
 
 
 class _Remarks(Mapping[str, str]):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from loadstone import graph as g
 from loadstone.vta.device.hw_config import HwConfig
 from loadstone.vta.operators.layout import Blocked, Im2colLayout
+from loadstone.vta.region.folded_input import folded_name
 from loadstone.vta.region.views import View
 
 __all__ = ["LayerPart", "channels_of", "rows_of", "window_height"]
@@ -87,7 +88,7 @@ def _window_rows(
     )
     blocks = range(layout.blocked.samples * layout.blocked.channel_blocks)
     view = View(
-        f"{op.input.name} for {op.name}",
+        folded_name(op),
         layout.size[0] * width,
         height * width,
         rows[0] * width,

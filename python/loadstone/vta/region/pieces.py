@@ -54,7 +54,7 @@ _LOAD, _COMPUTE, _STORE = range(3)
 
 
 @dataclass
-class _Life:
+class _LiveRange:
     """A virtual tile: the first and the last operation that touch it, its loads, and whether these
     can be repeated at any time until then."""
 
@@ -75,31 +75,31 @@ def cut(
     addresses: of the DRAM tensors. packed: constants of weights that are no tiles there."""
     plain = [operation for _, operation in operations]
     cycles = cost_model(config).operations(plain, columns_of(plain), config, packed)
-    lives = _lives(plain, addresses, config)
+    ranges = _live_ranges(plain, addresses, config)
     prevented = np.zeros(len(plain) + 1, np.int64)  # at each place: tiles that prevent a cut there
-    for life in lives.values():
-        if not life.is_there and life.last > life.first:
-            prevented[life.first + 1] += 1
-            prevented[life.last + 1] -= 1
+    for live in ranges.values():
+        if not live.is_there and live.last > live.first:
+            prevented[live.first + 1] += 1
+            prevented[live.last + 1] -= 1
     open_places = np.flatnonzero(np.cumsum(prevented)[: len(plain)] == 0).tolist()
     # behind a store: a piece that only loads would have to be repeated by the next one
     places = [place for place in open_places if place and type(plain[place - 1]) is TileStore]
-    edges = _edges(plain, cycles, places, lives, most_cycles)
+    edges = _edges(plain, cycles, places, ranges, most_cycles)
     return [
-        _piece(operations, begin, end, lives)
+        _piece(operations, begin, end, ranges)
         for begin, end in zip(edges, [*edges[1:], len(plain)], strict=True)
     ]
 
 
-def _lives(
+def _live_ranges(
     operations: Sequence[Operation], addresses: Mapping[str, Address], config: HwConfig
-) -> dict[int, _Life]:
+) -> dict[int, _LiveRange]:
     """By id of the tile."""
-    found: dict[int, _Life] = {}
+    found: dict[int, _LiveRange] = {}
     for number, operation in enumerate(operations):
         for tile in tiles_of(operation):
-            life = found.setdefault(id(tile), _Life(number, number, []))
-            life.last = number
+            live = found.setdefault(id(tile), _LiveRange(number, number, []))
+            live.last = number
         if type(operation) is TileLoad:
             found[id(operation.tile)].loads.append(number)
         elif type(operation) is not TileStore:
@@ -112,31 +112,31 @@ def _lives(
         ],
         np.int64,
     ).reshape(-1, 4)
-    for life in found.values():
-        life.is_there = life.is_there and not _is_overwritten(
-            life, operations, addresses, config, stores
+    for live in found.values():
+        live.is_there = live.is_there and not _is_overwritten(
+            live, operations, addresses, config, stores
         )
     return found
 
 
 def _is_overwritten(
-    life: _Life,
+    live: _LiveRange,
     operations: Sequence[Operation],
     addresses: Mapping[str, Address],
     config: HwConfig,
     stores: NDArray[np.int64],
 ) -> bool:
-    """Whether something is stored where the tile was loaded from, as long as it lives."""
-    begin, end = np.searchsorted(stores[:, 0], [life.first, life.last])
-    while_it_lives = stores[begin:end]
-    if not len(while_it_lives):
+    """Whether something is stored where the tile was loaded from, as long as it is live."""
+    begin, end = np.searchsorted(stores[:, 0], [live.first, live.last])
+    while_live = stores[begin:end]
+    if not len(while_live):
         return False
-    for number in life.loads:
+    for number in live.loads:
         load = operations[number]
         assert type(load) is TileLoad
         region, first, past = dram_range(load, addresses, config)
-        same = while_it_lives[:, 1] == region
-        meets = (while_it_lives[:, 2] < past) & (first < while_it_lives[:, 3])
+        same = while_live[:, 1] == region
+        meets = (while_live[:, 2] < past) & (first < while_live[:, 3])
         if bool((same & meets).any()):
             return True
     return False
@@ -163,7 +163,7 @@ def _edges(
     operations: Sequence[Operation],
     cycles: NDArray[np.int64],
     places: Sequence[int],
-    lives: Mapping[int, _Life],
+    ranges: Mapping[int, _LiveRange],
     most_cycles: int,
 ) -> list[int]:
     """Where pieces begin: each as late as its cycles allow."""
@@ -175,26 +175,29 @@ def _edges(
     for place in [*places, len(operations)]:
         if best and int((spent[place] - spent[edges[-1]] + again).max()) > most_cycles:
             edges.append(best)
-            alive = [life for life in lives.values() if life.first < best <= life.last]
+            alive = [live for live in ranges.values() if live.first < best <= live.last]
             again = _again(operations, cycles, alive, best)
         best = place
     return edges
 
 
 def _again(
-    operations: Sequence[Operation], cycles: NDArray[np.int64], alive: Sequence[_Life], place: int
+    operations: Sequence[Operation],
+    cycles: NDArray[np.int64],
+    alive: Sequence[_LiveRange],
+    place: int,
 ) -> NDArray[np.int64]:
     """Cycles of the stages for loads that are repeated behind a cut."""
     total = np.zeros(3, np.int64)
-    for life in alive:
-        for number in life.loads:
+    for live in alive:
+        for number in live.loads:
             if number < place:
                 total[_stage(operations[number])] += cycles[number]
     return total
 
 
 def _piece(
-    operations: Sequence[LayerOperation], begin: int, end: int, lives: Mapping[int, _Life]
+    operations: Sequence[LayerOperation], begin: int, end: int, ranges: Mapping[int, _LiveRange]
 ) -> list[LayerOperation]:
     """Operations [begin, end) behind the loads of the tiles that are alive where it begins, all on
     tiles of their own."""
@@ -207,9 +210,9 @@ def _piece(
 
     before = sorted(
         number
-        for life in lives.values()
-        if life.first < begin <= life.last
-        for number in life.loads
+        for live in ranges.values()
+        if live.first < begin <= live.last
+        for number in live.loads
         if number < begin
     )
     # what is loaded again belongs to the layer that needs it

@@ -26,16 +26,16 @@ _NONE = -1
 class Filling:
     """Changed in place: a content that does not fit is taken back, last one first."""
 
-    def __init__(self, lives: Mapping[VirtualTile, Sequence[int]], operations: int) -> None:
-        """lives: the first and the last operation of each tile, by rising first ones."""
-        self.at: dict[VirtualTile, int] = {tile: n for n, tile in enumerate(lives)}
-        self.lives = [(first, last) for first, last in lives.values()]
-        self.sizes = [tile.size_tiles for tile in lives]
-        self.before = list(range(_NONE, len(self.lives) - 1))
-        self.behind = [*range(1, len(self.lives)), _NONE] if self.lives else []
+    def __init__(self, live_ranges: Mapping[VirtualTile, Sequence[int]], operations: int) -> None:
+        """live_ranges: the first and the last operation of each tile, by rising first ones."""
+        self.at: dict[VirtualTile, int] = {tile: n for n, tile in enumerate(live_ranges)}
+        self.live_ranges = [(first, last) for first, last in live_ranges.values()]
+        self.sizes = [tile.size_tiles for tile in live_ranges]
+        self.before = list(range(_NONE, len(self.live_ranges) - 1))
+        self.behind = [*range(1, len(self.live_ranges)), _NONE] if self.live_ranges else []
         self.filled = np.zeros(operations, np.int64)
-        self.is_gone = [False] * len(self.lives)
-        for number in range(len(self.lives)):
+        self.is_gone = [False] * len(self.live_ranges)
+        for number in range(len(self.live_ranges)):
             self._count(number, 1)
         self._done: list[list[int]] = []
 
@@ -64,9 +64,9 @@ class Filling:
         self.filled[content.first : content.used[-1] + 1] += sign * content.size
 
     def _count(self, number: int, sign: int) -> None:
-        first, last = self.lives[number]
+        first, last = self.live_ranges[number]
         before = self.before[number]
-        begin = first if before == _NONE else self.lives[before][0]
+        begin = first if before == _NONE else self.live_ranges[before][0]
         self.filled[begin : last + 1] += sign * self.sizes[number]
 
     def _leave(self, number: int) -> None:

@@ -32,12 +32,12 @@ class Room:
         self.depth = program.config.depth(Memory.INP)
         self.count = len(program.operations)
         self.flow = flow
-        self.lives: dict[VirtualTile, list[int]] = {}
+        self.live_ranges: dict[VirtualTile, list[int]] = {}
         for number, (_, operation) in enumerate(program.operations):
             for tile in tiles_of(operation):
                 if tile.memory is Memory.INP:
-                    life = self.lives.setdefault(tile, [number, number])
-                    life[1] = number
+                    live = self.live_ranges.setdefault(tile, [number, number])
+                    live[1] = number
         self.filler = filler(program)
         self.layers = [layer for layer, _ in program.operations]
         self.in_turns = {layer for chain in program.chains for layer in chain}
@@ -48,7 +48,7 @@ class Room:
         """As above. eighths: of INP, which these may fill beside what is loaded. Where layers take
         turns, first what their turns need, and of the others what then has room."""
         found: list[InpContent] = []
-        filling = Filling(self.lives, self.count)
+        filling = Filling(self.live_ranges, self.count)
         if self.in_turns:
             self._choose(self._by_halos(), found, filling, _IN_TURNS)
         self._choose(self._by_groups(self.flow.contents), found, filling, eighths)
@@ -74,7 +74,7 @@ class Room:
     def _by_groups(self, contents: Collection[InpContent]) -> list[list[InpContent]]:
         """Whole tensors, then parts."""
         whole = sorted(_groups(contents), key=_size)
-        return whole + [[content] for content in sorted(contents, key=_life)]
+        return whole + [[content] for content in sorted(contents, key=_live_length)]
 
     def _by_halos(self) -> list[list[InpContent]]:
         """Of layers that take turns alone: tensors of which no halo comes from DRAM, then parts of
@@ -82,7 +82,7 @@ class Room:
         tiles = {content.tiles[0] for content in self.halos}
         groups = self._by_groups([one for one in self.flow.contents if self._is_in_turns(one)])
         first = [group for group in groups if not any(one.tiles[0] in tiles for one in group)]
-        return first + [[content] for content in sorted(self.halos, key=_life)] + groups
+        return first + [[content] for content in sorted(self.halos, key=_live_length)] + groups
 
     def _is_in_turns(self, content: InpContent) -> bool:
         numbers = (*content.parts, *content.left, *content.used)
@@ -102,7 +102,7 @@ class Room:
         return False
 
 
-def _life(content: InpContent) -> int:
+def _live_length(content: InpContent) -> int:
     return content.used[-1] - content.first
 
 
