@@ -37,7 +37,7 @@ from tests.repeat import more
 pytestmark = [pytest.mark.full, pytest.mark.rung("5")]
 
 BOARD, MACHINE = "cortex-m", "mps2-an385"
-#: What model.h says of a model for four devices.
+#: What an exported model's header says of a model for four devices.
 THREE_MORE = "#define MODEL_ACCELERATORS 3\n#define MODEL_FIRST_IS_ACCELERATOR 0\n"
 
 

@@ -215,16 +215,19 @@ def exported(
     """The arguments that boot projects which `loadstone export --board linux` wrote, one after the
     other, on a board with two devices."""
     need("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
-    chosen = []
-    for number, (artifact, inputs) in enumerate(made):
-        project = folder / str(number)
+    projects = dict[int, Path]()
+    for artifact, _ in made:  # one that runs several times is built once
+        if id(artifact) in projects:
+            continue
+        number = len(projects)
+        project = projects[id(artifact)] = folder / str(number)
         artifact.save(folder / f"{number}.lds")
         words = ["export", folder / f"{number}.lds", "--board", "linux", "-o", project]
         words += [word for plugin in plugins for word in ("--uma-backends", plugin)]
         assert main([str(word) for word in words]) == 0
         cross = "CROSS_COMPILE=aarch64-linux-gnu-"
         run(["make", "-C", project, cross, "FLAGS=-static -Werror"])
-        chosen.append((project / "model", inputs.tobytes()))
+    chosen = [(projects[id(artifact)] / "model", inputs.tobytes()) for artifact, inputs in made]
     sources = [*build.RUNTIME, *build.drivers("hal_linux_uio.c", "linux_board.c")]
     sources += [GUEST / "run_cases.c", GUEST / "linux/init.c"]
     init = build.executable("aarch64", "init", sources)
@@ -234,25 +237,49 @@ def exported(
 @pytest.mark.rung("6")
 def test_a_network_of_two_devices_on_one_bus(divided: Network, tmp_path: Path) -> None:
     """Registers and an interrupt of each; outputs and cycles are the simulator's, which times both
-    on one bus. A program whose first device fails ends with its own status, and the next is
-    exact."""
-    made = [(divided.artifact, divided.inputs)] * 3
-    jobs = len(divided.artifact.programs_of(0)) * len(divided.inputs)
-    booted = exported(tmp_path, made, ())
-    with boot("virt-arm64", booted, device=divided.device, faults=[f"bus-error@{jobs}:2"]) as board:
+    on one bus."""
+    runs, healthy = len(divided.inputs), 2
+    booted = exported(tmp_path, [(divided.artifact, divided.inputs)] * healthy, ())
+    with boot("virt-arm64", booted, device=divided.device) as board:
         lines = board.finish()
-    want = b"".join(divided.outputs).hex()
-    for number in (0, 2):
-        assert f"program {number} status 0 output {want}" in lines, lines
-    name, runs = divided.artifact.name, len(divided.inputs)
-    assert lines.count(f"{name}: {runs} runs, {divided.cycles[-1]} cycles each") == 2, lines
-    assert "program 1 status 256 output " in lines, lines
-    assert "model: run: the device stopped with an error (-30)" in lines, lines
+    check_programs(lines, divided, range(healthy))
     (events,) = (re.fullmatch(r"events (\d+) (\d+)", e) for e in lines if e.startswith("events"))
     assert events, lines
     counted = sorted(map(int, events.groups()))  # the kernel numbers devices as it finds them
-    each = sorted(2 * runs * len(divided.artifact.programs_of(n)) for n in (0, 1))
+    each = sorted(healthy * runs * len(divided.artifact.programs_of(n)) for n in (0, 1))
     assert all(come >= jobs for come, jobs in zip(counted, each, strict=True)), counted
+
+
+def check_programs(lines: Sequence[str], network: Network, healthy: Sequence[int]) -> None:
+    """These of several, one after the other, gave the native bytes in the native cycles."""
+    want = b"".join(network.outputs).hex()
+    for number in healthy:
+        assert f"program {number} status 0 output {want}" in lines, lines
+    said = f"{network.artifact.name}: {len(network.inputs)} runs, {network.cycles[-1]} cycles each"
+    assert lines.count(said) == len(healthy), lines
+
+
+@pytest.mark.rung("6")
+@pytest.mark.parametrize("number", [pytest.param(0, marks=more), 1])
+def test_one_of_two_devices_fails_and_the_next_program_is_exact(
+    divided: Network, tmp_path: Path, number: int
+) -> None:
+    """A program ends with the status of the device that failed, and names it."""
+    booted = exported(tmp_path, [(divided.artifact, divided.inputs)] * 8, ())
+    faults = cases.failing(divided, number, len(divided.inputs))
+    with boot("virt-arm64", booted, device=divided.device, faults=faults) as board:
+        lines = board.finish()
+    check_programs(lines, divided, range(0, 8, 2))
+    for program in range(1, 8, 2):
+        assert f"program {program} status 256 output " in lines, lines
+    ends = [line for line in lines if line.startswith("model: ")]
+    name = divided.artifact.devices[number].name
+    places, statuses = ends[::2], ends[1::2]
+    assert all(place.startswith(f"model: device {name}, step ") for place in places), ends
+    wanted = ["stopped with an error (-30)", *["hung and was reset (-31)"] * 2, "answers (-33)"]
+    for said, end in zip(statuses, wanted, strict=True):
+        assert said.startswith("model: run: "), ends
+        assert end.split(" (")[1] in said, ends
 
 
 @more

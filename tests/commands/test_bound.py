@@ -108,7 +108,7 @@ def test_what_is_too_late_ends_with_1_and_says_so(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--periods", "1ms"], "1 times for 2 models"),
+        (["--periods", "1ms"], "for each model is wanted, 2, not 1"),
         (["--periods", "1ms,0ms"], "not above 0"),
         (["--periods", "1ms,soon"], "'soon' is no time"),
         (["--periods", "1ms,2ms", "--deadlines", "1ms,3ms"], "above its period"),

@@ -99,13 +99,13 @@ def test_files_and_samples_have_the_name_of_their_model() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--periods", "1ms"], "1 times for 2 models"),
+        (["--periods", "1ms"], "for each model is wanted, 2, not 1"),
         (["--periods", "0.5ns,1ms"], "at least 1ns"),
         (["--periods", "999999999999s,1ms"], "292 years"),
         (["--priorities", "1"], "2 whole numbers are wanted, one for each model, such as 2,1"),
         (["--priorities", "1,-2"], "2 whole numbers are wanted"),
         (["--priorities", "1,4294967296"], "at most 4294967295"),
-        (["--sample", "x.npz"], "given 1 times for 2 models"),
+        (["--sample", "x.npz"], "wanted for each model, 2 times, not 1"),
         (["--name", "both"], "--name is of one model"),
         (["--require-proof", "p.json"], "--require-proof is of one model"),
         (["--board", "linux"], "--board linux takes one model: several are for cortex-m and riscv"),

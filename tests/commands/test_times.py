@@ -29,7 +29,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 def test_there_is_one_for_each() -> None:
-    with pytest.raises(ConfigError, match="2 times for 3 models"):
+    with pytest.raises(ConfigError, match="for each model is wanted, 3, not 2"):
         times_ns("1ms,2ms", "--periods", 3)
     with pytest.raises(ConfigError, match="not above 0"):
         times_ns("1ms,0ms", "--periods", 2)

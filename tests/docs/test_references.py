@@ -71,7 +71,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "python/loadstone/backend/template/test_backend.py": ("my_npu.py",),  # the file as written
     "python/loadstone/backend/template/test_isa_backend.py": ("my_npu.py",),
     # one folder in the exported project, with what `loadstone export` writes
-    "python/loadstone/boards/cortex-m/startup.c": ("main.c",),
+    "python/loadstone/boards/cortex-m/startup.c": ("board.h", "main.c"),
     "python/loadstone/boards/firmware/board.h": ("board.c", "startup.c"),
     "python/loadstone/boards/firmware/device.c": ("board.c", "model.h"),
     "python/loadstone/boards/firmware/main.c": ("board.c",),

@@ -197,7 +197,7 @@ def _run_several(args: argparse.Namespace) -> None:
             )
     if args.sample and len(args.sample) != len(args.models):
         raise ConfigError(
-            f"--sample is given {len(args.sample)} times for {len(args.models)} models: give one for each"
+            f"--sample is wanted for each model, {len(args.models)} times, not {len(args.sample)}"
         )
     artifacts = [loaded(argparse.Namespace(**vars(args), model=model)) for model in args.models]
     device = _device(argparse.Namespace(**vars(args), model=args.models[0]), artifacts[0])

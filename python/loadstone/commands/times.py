@@ -45,7 +45,7 @@ def times_ns(text: str, option: str, count: int) -> list[Fraction]:
     found = [time_ns(each, option) for each in text.split(",")]
     if len(found) != count:
         raise ConfigError(
-            f"{option} {text}: {len(found)} times for {count} models: give one for each"
+            f"{option} {text}: a time for each model is wanted, {count}, not {len(found)}"
         )
     if min(found) <= 0:
         raise ConfigError(f"{option} {text}: a time is not above 0")

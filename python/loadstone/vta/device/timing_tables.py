@@ -33,7 +33,7 @@ BURST, EXTRA = "burst_boundary_bytes", "read_burst_extra_cycles"
 WORST_EXTRA = "worst_burst_extra_cycles"
 _MOST = (1 << 31) - 1
 #: Of constants that count something else than cycles: the least, and the most that the simulator
-#: keeps apart (hw_sim/read_channel.h, device_timing.cc).
+#: keeps apart (hw_sim/read_channel.h, hw_sim/device_timing.cc).
 _LIMITS = {
     "burst_boundary_bytes": (1, 1 << 30),
     "burst_max_beats": (1, 256),
