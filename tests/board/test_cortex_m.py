@@ -299,6 +299,7 @@ def test_a_fault_of_the_processor_is_printed(convolutions: Network, tmp_path: Pa
         ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=238", "BOARD_ACCELERATORS_IRQ on, is beyond"),
         ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=-1", "BOARD_ACCELERATORS_IRQ is below"),
         ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=NPU_IRQn", "undeclared"),
+        ("cortex-m3", "20 -DBOARD_ACCELERATORS_IRQ=THIRTY", "takes for 0"),
     ],
 )
 def test_interrupts_that_an_nvic_cannot_have_are_errors(
@@ -310,7 +311,7 @@ def test_interrupts_that_an_nvic_cannot_have_are_errors(
     project, out = ROOT / "python/loadstone/boards", tmp_path / "startup.o"
     words = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", "-std=gnu99", "-Wall", "-Werror", "-c"]
     words += [f"-I{ROOT / folder}" for folder in ("runtime/include", "driver/include")]
-    (tmp_path / "model.h").write_text(THREE_MORE)
+    (tmp_path / "model.h").write_text(f"{THREE_MORE}enum {{ THIRTY = 30 }};\n")
     words += [f"-I{project / 'firmware'}", f"-I{tmp_path}", *f"-DBOARD_IRQ={line}".split()]
     words += [str(project / "cortex-m/startup.c"), "-o", str(out)]
     if complaint:
@@ -334,7 +335,7 @@ def test_further_devices_have_no_interrupt_where_the_first_has_none(tmp_path: Pa
         "-DBOARD_ACCELERATORS_IRQ=21",
     ]
     words += [f"-I{ROOT / 'driver/include'}", f"-I{tmp_path}"]
-    (tmp_path / "model.h").write_text(THREE_MORE)
+    (tmp_path / "model.h").write_text(f"{THREE_MORE}enum {{ THIRTY = 30 }};\n")
     with pytest.raises(AssertionError, match="give BOARD_IRQ, too"):
         run([*words, str(ROOT / "python/loadstone/boards/firmware/board.h")])
 

@@ -40,7 +40,7 @@ from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.skip_pads.skip_pads import SkipPads
 from loadstone.vta.passes.store_inp.store_inp import StoreInp
 from loadstone.vta.passes.synchronize.synchronize import Synchronize
-from loadstone.vta.region import fold_pixels, offload
+from loadstone.vta.region import fold_pixels, held_constants
 from loadstone.vta.stream.operations import GemmNest, TileLoad, TileRole, TileStore
 from tests.tflite_builder import Graph, Padding
 
@@ -263,7 +263,7 @@ def _packed(part: int) -> Mistake:
     of its numbers."""
 
     def seed(patch: Patch, made: Made) -> None:
-        right = offload.packed_weights
+        right = held_constants.packed_weights
 
         def wrong(*args: Any) -> Any:
             found = right(*args)
@@ -276,7 +276,7 @@ def _packed(part: int) -> Mistake:
             made.append("weights of 4 bits")
             return other
 
-        patch.setattr(offload, "packed_weights", wrong)
+        patch.setattr(held_constants, "packed_weights", wrong)
 
     return seed
 

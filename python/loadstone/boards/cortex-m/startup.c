@@ -32,7 +32,10 @@
 
 #ifdef BOARD_IRQ
 _Static_assert(BOARD_IRQ < INTERRUPTS, "BOARD_IRQ is a name that the preprocessor takes for 0: give its number");
-_Static_assert(BOARD_LAST_IRQ < INTERRUPTS, "BOARD_ACCELERATORS_IRQ is a name that the preprocessor takes for 0: give its number");
+#if defined(BOARD_ACCELERATORS_IRQ) && defined(MODEL_ACCELERATORS)
+_Static_assert(BOARD_ACCELERATORS_IRQ + MODEL_ACCELERATORS - MODEL_FIRST_IS_ACCELERATOR <= INTERRUPTS,
+               "BOARD_ACCELERATORS_IRQ is a name that the preprocessor takes for 0: give its number");
+#endif
 #endif
 
 extern uint32_t stack_top[], data_start[], data_end[], data_load[], bss_start[], bss_end[];
