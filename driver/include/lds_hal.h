@@ -115,7 +115,7 @@ typedef struct lds_device_state {
 /* The value that an empty bus reads as, and the state of a device whose registers all read so. */
 #define LDS_ABSENT UINT32_MAX
 
-/* Counters of the last program; those that a device does not have are 0. */
+/* Counters of the last program; those that a device does not have are 0. All are uint64_t: runtime/run.c adds them in a loop. */
 typedef struct lds_counters {
   uint64_t cycles;
   uint64_t load_busy_cycles, compute_busy_cycles, store_busy_cycles;
