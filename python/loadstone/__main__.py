@@ -14,7 +14,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
 
 __all__ = ["start"]
 
@@ -71,16 +70,24 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._interrupt)
             sys.unraisablehook = self._again
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> NoReturn:
+    def _interrupt(self, _number: int, frame: FrameType | None) -> None:
         self.seen = True
+        while frame:
+            if frame.f_code is _Interrupts._again.__code__:  # on a busy machine it is still there
+                self._set_alarm()
+                return
+            frame = frame.f_back
         raise KeyboardInterrupt
 
     def _again(self, ignored: sys.UnraisableHookArgs) -> None:
         """A callback in which Python ignores errors has taken the interrupt: it comes again, when
-        the callback is over."""
-        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        the callback is over. An error in here would be ignored, too."""
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            self._set_alarm()
+        else:
             sys.__unraisablehook__(ignored)
-            return
+
+    def _set_alarm(self) -> None:
         signal.signal(signal.SIGALRM, self._interrupt)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 
