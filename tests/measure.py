@@ -189,7 +189,26 @@ def imports_of(module: str) -> frozenset[str]:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             inner = names & modules().keys()
             found |= inner | ({node.module} if names - inner else set())
+            handed = handed_on(node.module) if node.module in modules() else {}
+            found |= {handed[alias.name] for alias in node.names if alias.name in handed}
     return frozenset((found & modules().keys()) - {module})
+
+
+@cache
+def handed_on(module: str) -> dict[str, str]:
+    """Names that a module has its `__getattr__` import when they are asked for -> the modules that
+    hold them. To type checkers it says so itself."""
+    body = tree_of(module).body
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in body):
+        return {}
+    return {
+        alias.asname or alias.name: node.module
+        for block in body
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
 
 
 def _without_type_checking(tree: ast.AST) -> Iterator[ast.stmt]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 
 import pytest
 
@@ -28,6 +29,28 @@ def test_an_exception_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 def test_circles_count_imports_inside_functions() -> None:
     assert measure.import_circles() == []
     assert "loadstone.relax.saved" in measure.imports_of("loadstone.graph.reference")
+
+
+@pytest.mark.parametrize("package", ["loadstone", "loadstone.backend"])
+def test_a_name_that_a_package_hands_on_imports_its_module(package: str) -> None:
+    """When it is asked for: no statement of the package says so."""
+    said = next(
+        ast.literal_eval(node.value)
+        for node in measure.tree_of(package).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    handed = measure.handed_on(package)
+    assert set(said) - handed.keys() <= {"LoadstoneError", "__version__"}
+    module = importlib.import_module(package)
+    for name, held_by in handed.items():
+        assert getattr(module, name) is getattr(importlib.import_module(held_by), name)
+
+
+def test_a_module_imports_what_a_package_hands_on_to_it() -> None:
+    """Mutants of the judge are made where no module that imports it is loaded."""
+    assert "loadstone.backend.program" in measure.imports_of(
+        "loadstone.backend.template.isa_backend"
+    )
 
 
 def test_state_that_no_argument_carries_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
