@@ -31,6 +31,7 @@ struct lds_sim {
   Machine machine;
   uint32_t bus_bits;
   TimingConstants constants;
+  uint32_t place_bytes = 0;  // lds_sim_any_place
   int options[7] = {0, 1, 0, 0, 0, 0, LDS_SIM_ORDER_PROGRAM};
   std::string message;
   std::atomic<uint32_t> progress{0};
@@ -125,8 +126,8 @@ Checker *begin_checks(lds_sim *sim, uint64_t insn_address, uint32_t count) {
 }
 
 TimingInput timing_input(lds_sim *sim, const Known &known, const RunOutcome &outcome, uint64_t cycle_limit) {
-  return {sim->machine.g,           sim->machine.regions, sim->constants, sim->bus_bits, known.program, outcome.done,
-          outcome.slow_step_cycles, known.address,        known.count,    cycle_limit,   &sim->poll};
+  return {sim->machine.g, sim->machine.regions,     sim->constants, sim->place_bytes, sim->bus_bits, known.program,
+          outcome.done,   outcome.slow_step_cycles, known.address,  known.count,      cycle_limit,   &sim->poll};
 }
 
 // The second pass. If it stops, its status replaces that of a program that ran to its FINISH.
@@ -253,6 +254,15 @@ int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t li
   if (region >= LDS_MAX_REGIONS) return refuse(sim, format("region %u is outside [0, %u]", region, LDS_MAX_REGIONS - 1u));
   if (!sim->machine.g.has(LDS_CAP_REGIONS)) return LDS_SIM_OK;  // like the RTL: dram_base then counts from bus address 0
   sim->machine.regions[region] = {base, limit & ~(uint64_t{1} << 63), (limit >> 63) != 0};
+  return LDS_SIM_OK;
+}
+
+int lds_sim_any_place(lds_sim *sim, uint32_t align_bytes) {
+  sim->message.clear();
+  if ((align_bytes & (align_bytes - 1)) != 0) return refuse(sim, format("%u bytes are no power of two", align_bytes));
+  sim->place_bytes = align_bytes;
+  sim->known.clear();  // their cycles depend on it
+  sim->last = nullptr;
   return LDS_SIM_OK;
 }
 

@@ -21,6 +21,12 @@ bool wait_for(const TokenTimes &tokens, uint64_t *cycle) {
   return true;
 }
 
+uint64_t count_of(Bursts bursts) {
+  uint64_t count = 0;
+  for (; !bursts.done(); ++count) bursts.next();
+  return count;
+}
+
 template <typename Loop>
 uint64_t steps(const Loop &i) {
   return i.uop_end > i.uop_bgn ? uint64_t{i.uop_end - i.uop_bgn} * i.iter_out * i.iter_in : 0;
@@ -193,7 +199,20 @@ uint64_t DeviceTiming::duration(const Insn &insn) {
 Bursts DeviceTiming::bursts_of(const lds_insn_memory &i) const {
   const uint64_t tile_bytes = in_.geometry.dram_tile_bytes[i.memory_id];
   const uint64_t begin = in_.regions[i.region].base + uint64_t{i.dram_base} * in_.geometry.dram_base_bytes[i.memory_id];
-  return Bursts(bus_shape_, begin, i.x_size * tile_bytes, dram_rows(i), i.x_stride * tile_bytes);
+  const auto at = [&](uint64_t address) {
+    return Bursts(bus_shape_, address, i.x_size * tile_bytes, dram_rows(i), i.x_stride * tile_bytes);
+  };
+  Bursts worst = at(begin);
+  if (in_.place_bytes == 0) return worst;
+  uint64_t most = count_of(worst);
+  for (uint64_t shift = in_.place_bytes; shift < bus_shape_.boundary_bytes; shift += in_.place_bytes) {
+    const Bursts other = at(begin + shift);
+    const uint64_t count = count_of(other);
+    if (count <= most) continue;
+    worst = other;
+    most = count;
+  }
+  return worst;
 }
 
 uint64_t DeviceTiming::store_cycles(const lds_insn &insn) {

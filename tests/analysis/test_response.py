@@ -10,7 +10,12 @@ from fractions import Fraction
 import pytest
 
 from loadstone.analysis import response
-from loadstone.analysis.response import BlockTimes, longest_responses, utilization
+from loadstone.analysis.response import (
+    BlockTimes,
+    longest_allowed_block,
+    longest_responses,
+    utilization,
+)
 from tests.repeat import times
 
 
@@ -51,6 +56,22 @@ def test_the_last_block_is_not_interrupted() -> None:
 def test_who_comes_as_a_block_ends_goes_first() -> None:
     assert longest_responses([BlockTimes((5,), 10), BlockTimes((5, 5), 40)])[1] == 20
     assert longest_responses([BlockTimes((5,), 11), BlockTimes((5, 5), 40)])[1] == 15
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_longest_block_that_is_allowed_is_that_of_a_search(seed: int) -> None:
+    drawn = random.Random(seed)
+    higher = [BlockTimes((drawn.randint(1, 4),), drawn.randint(9, 20)) for _ in range(seed % 3)]
+    own = BlockTimes((drawn.randint(1, 5), drawn.randint(1, 5)), 30)
+    for deadline in range(1, 31):
+        allowed = [
+            block
+            for block in range(40)
+            if (said := longest_responses([*higher, own, BlockTimes((block,), 1000)])[-2])
+            is not None
+            and said <= deadline
+        ]
+        assert longest_allowed_block(higher, own, deadline) == max(allowed, default=None)
 
 
 def test_who_takes_no_time_waits_for_those_of_higher_priority() -> None:

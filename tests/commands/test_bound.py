@@ -105,6 +105,40 @@ def test_what_is_too_late_ends_with_1_and_says_so(capsys: pytest.CaptureFixture[
     assert "no bound" in capsys.readouterr().out
 
 
+def test_who_is_late_behind_a_long_block_says_which_would_be_short_enough(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Only of those of lower priority whose blocks are longer."""
+    each = _cycles()
+    deadline = f"{each * 3 / 2 / CONFIG.clock_mhz}us"
+    words = ["bound", "one.lds", "five.lds", "--periods", "1ms,2ms", "--deadlines"]
+    assert main([*words, f"{deadline},2ms"]) == 1
+    allowed = each * 3 // 2 - each + 1
+    text = f"one would be in time behind blocks of at most {allowed:,} cycles: compile five with"
+    assert text in capsys.readouterr().out
+    assert main([*words, f"{deadline},2ms", "--json"]) == 1
+    high, low = json.loads(capsys.readouterr().out)["networks"]
+    assert (high["allowed_block_cycles"], low["allowed_block_cycles"]) == (allowed, None)
+    assert main([*words, "1us,2ms"]) == 1  # late alone, too
+    assert "behind blocks" not in capsys.readouterr().out
+    assert main([*words, "1ms,1us"]) == 1  # nobody is of lower priority
+    assert "behind blocks" not in capsys.readouterr().out
+
+
+def test_memory_that_begins_anywhere_is_assumed_to_be_at_its_worst_place(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["bound", "one.lds", "plain.lds", "--periods", "1ms,2ms", "--json"]
+    made = dense_model(CONFIG).artifact
+    regions = [dataclasses.replace(r, align_bytes=64) if r.on_device else r for r in made.regions]
+    dataclasses.replace(made, name="plain", regions=tuple(regions)).save("plain.lds")
+    assert main(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["networks"][1]["cycles"] > said["networks"][0]["cycles"]
+    (line,) = [text for text in said["assumed"] if "worst place" in text]
+    assert "of 'plain' has" in line
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -16,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loadstone.analysis.response import BlockTimes, longest_responses, utilization
+from loadstone.analysis.response import (
+    BlockTimes,
+    longest_allowed_block,
+    longest_responses,
+    utilization,
+)
 from loadstone.artifact.format import Artifact, HostStep, ProgramStep
 from loadstone.backend.device import Device
 from loadstone.errors import ConfigError
@@ -61,8 +66,20 @@ class Bound:
     @property
     def schedulable(self) -> bool:
         """Whether every response is within its deadline."""
-        pairs = zip(self.responses, self.networks, strict=True)
-        return all(r is not None and r <= network.deadline for r, network in pairs)
+        return all(map(self.meets_deadline, range(len(self.networks))))
+
+    def meets_deadline(self, place: int) -> bool:
+        """Whether the response of one of the networks is."""
+        response = self.responses[place]
+        return response is not None and response <= self.networks[place].deadline
+
+    def allowed_block(self, place: int) -> int | None:
+        """The cycles of the longest block of lower priority with which a network that responds too
+        late would not; None: it responds in time, or too late behind any."""
+        if self.meets_deadline(place):
+            return None
+        *higher, own = (BlockTimes(one.blocks, one.period) for one in self.networks[: place + 1])
+        return longest_allowed_block(higher, own, self.networks[place].deadline)
 
 
 def blocks_of(

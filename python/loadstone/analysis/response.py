@@ -39,7 +39,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["BlockTimes", "longest_responses", "utilization"]
+__all__ = ["BlockTimes", "longest_allowed_block", "longest_responses", "utilization"]
 
 #: Sums that are computed for one network, in less than a second, before the larger bound is taken.
 _MOST_SUMS = 300_000
@@ -80,6 +80,30 @@ def longest_responses(networks: Sequence[BlockTimes]) -> list[int | None]:
     return [
         _longest(networks[:place], one, networks[place + 1 :]) for place, one in enumerate(networks)
     ]
+
+
+def longest_allowed_block(
+    higher: Sequence[BlockTimes], own: BlockTimes, deadline: int
+) -> int | None:
+    """The longest block of lower priority with which a network responds within its deadline; None:
+    it responds later without any.
+
+    >>> longest_allowed_block([BlockTimes((3,), 10)], BlockTimes((4, 4), 20), 15)
+    3
+    >>> longest_allowed_block([BlockTimes((3,), 10)], BlockTimes((4, 4), 20), 10)
+    """
+
+    def is_in_time(block: int) -> bool:
+        response = _longest(higher, own, [BlockTimes((block,), own.period)])
+        return response is not None and response <= deadline
+
+    if not is_in_time(0):
+        return None
+    short, long = 0, deadline + 2  # whoever waits for that long is late
+    while long - short > 1:
+        middle = (short + long) // 2
+        short, long = (middle, long) if is_in_time(middle) else (short, middle)
+    return short
 
 
 def _longest(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,8 +33,9 @@ examples:
   loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --deadlines 1ms,50ms --host cortex-m55@160
   loadstone bound kws.lds mnv2.lds --periods 20ms,50ms --host 100us --overhead 5us --json
 
-Artifacts are compiled with --switch-within CYCLES, for one device, or for several that are one target ("vtaq-1x16x16 -count=2"): a network
-on several has all of them for as long as its programs run side by side. A period is the least time between two releases.
+Artifacts are compiled for one device, or for several that are one target ("vtaq-1x16x16 -count=2"): a network on several has all of them
+for as long as its programs run side by side. With --switch-within CYCLES its programs keep the others waiting no longer than that, and take
+the same wherever they stand. A period is the least time between two releases.
 exit status: 0 every response is within its deadline; 1 one is not, or has no bound; 2 a user's mistake
 """
 
@@ -163,6 +164,23 @@ def _beside(artifacts: Sequence[Artifact]) -> list[str]:
     ]
 
 
+def _places(artifacts: Sequence[Artifact], device: Device) -> list[str]:
+    """What is assumed of memory that begins where bursts may not."""
+    constant = device.timing.get("burst_boundary_bytes")
+    names = [
+        repr(artifact.name)
+        for artifact in artifacts
+        for burst in ([] if constant is None else [constant.value])
+        if any(region.align_bytes % burst for region in artifact.regions if region.on_device)
+    ]
+    if not names:
+        return []
+    return [
+        f"each LOAD and STORE of {', '.join(names)} has its own worst place in memory "
+        "(--switch-within CYCLES lets memory begin where bursts do)"
+    ]
+
+
 def _assumed(
     device: Device, host: _Host | None, overhead: str, artifacts: Sequence[Artifact]
 ) -> list[str]:
@@ -178,6 +196,7 @@ def _assumed(
     return [
         f"{device.name} takes the simulator's cycles, at {device.clock_mhz} MHz",
         *memory,
+        *_places(artifacts, device),
         *_beside(artifacts),
         host.said if host else "steps of the host take no time (--host)",
         f"the host takes {overhead} to end a block and begin the next (--overhead)",
@@ -193,7 +212,8 @@ def _us(cycles: int, device: Device) -> float:
 
 def _report(found: Bound, device: Device) -> JsonObject:
     rows = []
-    for network, response in zip(found.networks, found.responses, strict=True):
+    for place, network in enumerate(found.networks):
+        response = found.responses[place]
         rows.append(
             {
                 "model": network.artifact.name,
@@ -205,7 +225,8 @@ def _report(found: Bound, device: Device) -> JsonObject:
                 "deadline_cycles": network.deadline,
                 "response_cycles": response,
                 "response_us": None if response is None else _us(response, device),
-                "meets_deadline": response is not None and response <= network.deadline,
+                "meets_deadline": found.meets_deadline(place),
+                "allowed_block_cycles": found.allowed_block(place),
             }
         )
     return {
@@ -225,14 +246,31 @@ def _longest(network: SharedNetwork) -> JsonObject | None:
     return {"step": step.name, "host": isinstance(step, HostStep)}
 
 
+def _remedies(found: Bound) -> Iterator[str]:
+    """For each network that waits too long for those of lower priority."""
+    for place, network in enumerate(found.networks):
+        most = found.allowed_block(place)
+        longer = [
+            one_line(other.artifact.name)
+            for other in found.networks[place + 1 :]
+            if most is not None and max(other.blocks, default=0) > most
+        ]
+        if longer:
+            yield (
+                f"{one_line(network.artifact.name)} would be in time behind blocks of at most "
+                f"{most:,} cycles: compile {', '.join(longer)} with --switch-within CYCLES"
+            )
+
+
 def _text(found: Bound, device: Device) -> str:
     lines = [
         f"{'model':<28} {'cycles':>12} {'longest block':>14} {'period':>14} {'deadline':>14} "
         f"{'response':>14}"
     ]
-    for network, response in zip(found.networks, found.responses, strict=True):
+    for place, network in enumerate(found.networks):
+        response = found.responses[place]
         said = "no bound" if response is None else f"{response:,}"
-        late = "" if response is not None and response <= network.deadline else "  too late"
+        late = "" if found.meets_deadline(place) else "  too late"
         lines.append(
             f"{one_line(network.artifact.name):<28.28} {sum(network.blocks):>12,} "
             f"{max(network.blocks, default=0):>14,} {network.period:>14,} {network.deadline:>14,} "
@@ -246,6 +284,7 @@ def _text(found: Bound, device: Device) -> str:
                 f"the longest block of {one_line(network.artifact.name)} is a step of the host: "
                 f"{one_line(str(longest['step']))}"
             )
+    lines += _remedies(found)
     verdict = "schedulable" if found.schedulable else "not schedulable"
     lines.append(f"{verdict}: {100 * found.utilization:.1f} % of the device's time is used")
     return "\n".join([*lines, "assumed:", *(f"  {text}" for text in found.assumed)])

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from loadstone.artifact.format import Artifact
+from loadstone.backend.device import TimingConstant
 from loadstone.vta.device.hw_config import load_config
-from loadstone.vta.simulator.profile import cycles, profile
+from loadstone.vta.device.timing_tables import EXTRA, FETCH_SPLITS
+from loadstone.vta.simulator import profile as module
+from loadstone.vta.simulator.profile import cycles, longest_cycles, profile
 from tests.sample_model import copy_model, dense_model
 
 VTAQ, PYNQ = load_config("vtaq-1x16x16"), load_config("vta-pynq")
@@ -30,3 +37,37 @@ def test_cycles_are_those_of_the_profile() -> None:
     (found,) = profile(model, VTAQ)
     assert cycles(model, VTAQ) == [found.result.cycles]
     assert [layer.name for layer in found.layers()] == ["copy"]
+
+
+def test_the_longest_is_that_of_the_worst_place() -> None:
+    """Of a program of which each LOAD and STORE can have its own: no run takes longer, and where
+    memory begins as bursts do, a run takes it."""
+    timing = {**VTAQ.timing, FETCH_SPLITS: TimingConstant(0, "this test")}
+    made, config = dense_model(VTAQ).artifact, replace(VTAQ, timing=timing)
+    slow = replace(VTAQ, timing={**timing, EXTRA: timing["worst_burst_extra_cycles"]})
+    fixed, anywhere = _aligned(made, timing["burst_boundary_bytes"].value), _aligned(made, 64)
+    assert longest_cycles(fixed, config) == cycles(fixed, slow)
+    assert longest_cycles(anywhere, config) > longest_cycles(fixed, config)
+
+
+def _aligned(made: Artifact, align_bytes: int) -> Artifact:
+    regions = [replace(r, align_bytes=align_bytes) if r.on_device else r for r in made.regions]
+    return replace(made, regions=tuple(regions))
+
+
+def test_where_fetches_end_as_bursts_do_every_place_of_the_code_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = list[int]()
+
+    def place(*words: Any) -> Any:
+        tried.append(words[3])
+        return placed(*words)
+
+    placed = module._place
+    monkeypatch.setattr(module, "_place", place)
+    for splits, offsets in ((1, [*range(0, 2048, 64)]), (0, [0])):
+        timing = {**VTAQ.timing, FETCH_SPLITS: TimingConstant(splits, "this test")}
+        longest_cycles(dense_model(VTAQ).artifact, replace(VTAQ, timing=timing))
+        assert tried == offsets
+        tried.clear()

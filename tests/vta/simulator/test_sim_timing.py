@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loadstone.errors import SimulationError
 from loadstone.vta.device.hw_config import HwConfig, builtin_timing, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream, encode_uops
@@ -26,9 +27,12 @@ NOP, LOAD_NOP = "nop compute\n", "nop load\n"
 FINISH = "nop load push(compute)\nnop store push(compute)\npop(load) nop compute\npop(store) finish"
 
 
-def events(text: str, config: HwConfig = VTA, **timing: int) -> dict[int, Event]:
+def events(
+    text: str, config: HwConfig = VTA, place_bytes: int = 0, **timing: int
+) -> dict[int, Event]:
     """By instruction."""
     simulator = Simulator(config, strict=False, trace=True)
+    simulator.any_place(place_bytes)
     for name, value in timing.items():
         simulator.set_timing(name, value)
     memory = np.zeros(1 << 16, np.uint8)
@@ -39,9 +43,9 @@ def events(text: str, config: HwConfig = VTA, **timing: int) -> dict[int, Event]
     return {e.insn: e for e in simulator.events()}
 
 
-def cycles(text: str, config: HwConfig = VTA, **timing: int) -> int:
+def cycles(text: str, config: HwConfig = VTA, place_bytes: int = 0, **timing: int) -> int:
     """From start to end of instruction 0."""
-    event = events(text, config, **timing)[0]
+    event = events(text, config, place_bytes, **timing)[0]
     return event.end - event.start
 
 
@@ -288,6 +292,24 @@ def test_windows_read_the_rows_that_the_step_before_did_not(seed: int) -> None:
     simulator, _ = simulate_text(f"{load}{insn}finish", TINY_WINDOWS, memory, trace=True)
     (event,) = [e for e in simulator.events() if e.insn == 1]
     assert event.end - event.start == 8 + counted
+
+
+def test_memory_that_may_stand_anywhere_stands_where_it_takes_most_bursts() -> None:
+    """Among the places that are multiples of 256 bytes away."""
+    text = "load inp[0] = dram[{} + x] for x<{}\n"
+    slow = {"read_burst_extra_cycles": 100}
+    for tiles, depends in ((1, 0), (16, 0), (17, 1), (128, 1), (129, 0), (150, 1)):
+        each = [cycles(text.format(place, tiles), **slow) for place in range(256, 384, 16)]
+        assert cycles(text.format(256, tiles), place_bytes=256, **slow) == max(each)
+        assert (max(each) > min(each)) == bool(depends)
+    store = "store dram[{} + 40y + x] = out[0] for y<4 x<20\n"
+    each = [cycles(store.format(place)) for place in range(256, 384, 16)]
+    assert cycles(store.format(256), place_bytes=256) == max(each) > min(each)
+
+
+def test_a_place_of_no_power_of_two_is_refused() -> None:
+    with pytest.raises(SimulationError, match="768 bytes are no power of two"):
+        Simulator(VTA).any_place(768)
 
 
 def test_partial_beats_are_whole_ones() -> None:

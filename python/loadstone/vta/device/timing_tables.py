@@ -21,6 +21,7 @@ from loadstone.files import JsonValue
 __all__ = [
     "BURST",
     "EXTRA",
+    "FETCH_SPLITS",
     "WORST_EXTRA",
     "builtin_timing",
     "compact_timing",
@@ -31,6 +32,8 @@ __all__ = [
 #: Where bursts end; cycles before each that is read, and the most that these can be.
 BURST, EXTRA = "burst_boundary_bytes", "read_burst_extra_cycles"
 WORST_EXTRA = "worst_burst_extra_cycles"
+#: Whether fetches end where bursts do.
+FETCH_SPLITS = "fetch_splits"
 _MOST = (1 << 31) - 1
 #: Of constants that count something else than cycles: the least, and the most that the simulator
 #: keeps apart (hw_sim/read_channel.h, hw_sim/device_timing.cc).

@@ -20,9 +20,14 @@ from numpy.typing import NDArray
 
 from loadstone.artifact.format import Artifact
 from loadstone.backend.device import ProgramStep
-from loadstone.errors import SimulationError
 from loadstone.vta.device.hw_config import HwConfig
-from loadstone.vta.device.timing_tables import BURST, EXTRA, WORST_EXTRA, builtin_timing
+from loadstone.vta.device.timing_tables import (
+    BURST,
+    EXTRA,
+    FETCH_SPLITS,
+    WORST_EXTRA,
+    builtin_timing,
+)
 from loadstone.vta.isa.spec import Capability, Stage
 from loadstone.vta.simulator.result import Event, Result
 from loadstone.vta.simulator.sim import Simulator
@@ -99,24 +104,23 @@ def profile(artifact: Artifact, config: HwConfig, device: int = 0) -> list[Profi
 
 
 def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
-    """Of every program of a device the most that it takes, wherever a runtime places the code, with
-    memory as slow as the timing table says it can be. Raises SimulationError when one does not
-    reach FINISH, or regions begin where a burst may not: cycles then depend on more than is tried.
+    """Of every program of a device the most that it takes, wherever a runtime places the code and
+    the regions, with memory as slow as the timing table says it can be. Raises SimulationError when
+    one does not reach FINISH.
+
+    Where regions begin at multiples of what bursts end at, as after `--switch-within`, these are
+    cycles of a run; where they do not, every LOAD and STORE has its own worst place.
     On a bus of several devices programs that run side by side begin in the same cycle.
     """
     timing = {**builtin_timing("vta-rtl"), **config.timing}  # as the simulator has them
     burst = timing[BURST].value
-    for region in artifact.regions:
-        if region.on_device and region.align_bytes % burst:
-            raise SimulationError(
-                f"model {artifact.name!r}: region {region.name!r} begins at a multiple of "
-                f"{region.align_bytes} bytes, bursts end at multiples of {burst}: what programs "
-                "take depends on where it stands: compile with --switch-within CYCLES"
-            )
     slow = max(timing[EXTRA], timing[WORST_EXTRA], key=lambda constant: constant.value)
     simulator = Simulator(replace(config, timing={**timing, EXTRA: slow}))
+    place = min((r.align_bytes for r in artifact.regions if r.on_device), default=burst)
+    simulator.any_place(0 if place % burst == 0 else place)
     found: list[list[int]] = []
-    for offset in range(0, burst, _STREAM_ALIGN):
+    code_matters = timing[FETCH_SPLITS].value != 0  # else a batch is one burst, wherever it stands
+    for offset in range(0, burst if code_matters else 1, _STREAM_ALIGN):
         simulator.unmap_all()
         found.append([result.cycles for _, result in _runs(simulator, artifact, device, offset)])
     return [max(each) for each in zip(*found, strict=True)]
@@ -138,6 +142,8 @@ def _runs(
         for number, config in bus_companions(artifact, device).items()
         if number != device
     }
+    for other in others.values():
+        other.any_place(simulator.place_bytes)
     places = {
         id(program): (insns, address)
         for number, other in others.items()

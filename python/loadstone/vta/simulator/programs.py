@@ -130,7 +130,7 @@ class VtaSimulator(ProgramSimulator):
             yield VtaRun(number, program.name, device, clock_mhz, count, self.config, entry)
 
     def longest(self, artifact: Artifact) -> dict[int, int]:
-        """With the worst latency, at all places of the code."""
+        """With the worst latency, at the worst places of code and regions."""
         steps = [number for number, _ in self._programs(artifact)]
         return dict(zip(steps, longest_cycles(artifact, self.config, self.number), strict=True))
 

@@ -88,6 +88,7 @@ class Simulator:
         self._mapped: list[tuple[int, int]] = []
         self._keep: list[Array] = []
         self._stream = b""
+        self.place_bytes = 0
         for name, constant in config.timing.items():
             self.set_timing(name, constant.value)
         strict = options.get("strict")
@@ -155,6 +156,12 @@ class Simulator:
         self._done(
             lib().lds_sim_set_region(self._sim, region, base, size | (1 << 63 if read_only else 0))
         )
+
+    def any_place(self, align_bytes: int) -> None:
+        """For bounds, before a program's memory has a place: from now on each LOAD and STORE takes
+        the most bursts that it can take where all memory begins at a multiple of align_bytes."""
+        self._done(lib().lds_sim_any_place(self._sim, align_bytes))
+        self.place_bytes = align_bytes
 
     def reset(self) -> None:
         """Scratchpads to zero, as if never written."""
