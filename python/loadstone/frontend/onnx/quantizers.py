@@ -179,8 +179,7 @@ class _Quantizers:
 
     def product(self, node: NodeProto) -> list[NodeProto]:
         """MatMulNBits (a, b, scales, zero_points?, g_idx?, bias?): b holds columns one behind the
-        other, blocks of block_size along K, in each byte the lowest bits first; g_idx says for each
-        of K whose scale it has."""
+        other, blocks of block_size along K, in each byte the lowest bits first."""
         given: dict[str, Any] = {a.name: attribute_value(a) for a in node.attribute}
         inputs = [*node.input, "", "", ""][:6]
         bits, size = int(given.get("bits", 4)), int(given["block_size"])
@@ -195,7 +194,12 @@ class _Quantizers:
             raise self.fault(
                 node, f"it has {bits} bits, and only {', '.join(map(str, _BITS))} are read"
             )
-        if any(entry and entry not in self.constants for entry in inputs[1:5]):
+        if inputs[4]:
+            what = "it has g_idx, and only blocks of rows in their order are read"
+            raise UnsupportedError(
+                f"{self.describe(node)}: {what}: quantize it anew without it (desc_act, act_order)"
+            )
+        if any(entry and entry not in self.constants for entry in inputs[1:4]):
             raise self.fault(
                 node, "its weights are computed when it runs, and only constants are read"
             )
@@ -212,15 +216,8 @@ class _Quantizers:
             zeros = _unpacked(packed, bits)[:, :blocks].astype(np.float32)
         elif inputs[3]:
             zeros = self.sized(node, "zero points", inputs[3], (columns, blocks)).astype(np.float32)
-        group: Array = np.arange(rows) // size
-        if inputs[4]:
-            group = self.sized(node, "g_idx", inputs[4], (1, rows))[0]
-            if group.min() < 0 or group.max() >= blocks:
-                raise self.fault(
-                    node, f"its g_idx reaches {group.max()}, and it has {blocks} blocks"
-                )
         steps = self.steps(node, scales)
-        real = (levels - zeros[:, group]) * steps[:, group]
+        real = (levels - zeros.repeat(size, 1)[:, :rows]) * steps.repeat(size, 1)[:, :rows]
         weights = real.T.astype(scales.dtype)
         name = self.add(np.ascontiguousarray(weights), f"{node.output[0]}/weights")
         if not inputs[5]:
