@@ -87,6 +87,27 @@ def test_ports_and_comparisons_say_what_they_are(tmp_path: Path) -> None:
     assert compiled.compare(images(1), against=str(tmp_path / "small.lds")).equal
 
 
+def test_artifacts_for_devices_that_fold_an_input_otherwise(tmp_path: Path) -> None:
+    """Each has the layer's input in the form of its own blocks; the network's tensors are equal."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    x = graph.dequantize(graph.input((1, 1, 49, 10), np.int8), 0.1, 3)
+    levels = graph.constant(rng.integers(-90, 90, (16, 1, 10, 4)), np.int8)
+    weights = graph.dequantize(levels, 0.02, 0)
+    y = graph.quantize(graph.node("Conv", x, weights, strides=[2, 2]), 0.5, -4)
+    (tmp_path / "net.onnx").write_bytes(graph.save([(y, np.int8)], [(1, 16, 20, 4)]))
+    folded, other = (compile(tmp_path / "net.onnx", f"vtaq2-{k}") for k in ("1x16x16", "tiny"))
+    other.save(tmp_path / "tiny.lds")
+    sizes = [
+        {t.name: np.prod(t.shape) for t in each.artifact.tensors if " for " in t.name}
+        for each in (folded, other)
+    ]
+    assert any(sizes[0][name] != sizes[1][name] for name in sizes[0].keys() & sizes[1].keys())
+    image = rng.integers(-128, 128, (1, 1, 1, 49, 10)).astype(np.int8)
+    found = folded.compare(image, against=str(tmp_path / "tiny.lds"))
+    assert found.equal
+    assert found.layers
+
+
 def test_mistakes() -> None:
     _, compiled = both("vtaq-1x16x16", "affine")
     graph = Graph()

@@ -14,6 +14,7 @@ compared up to a factor; a channel with too few elements to estimate the factor 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -84,9 +85,17 @@ def expected_from(
 
     def expected(tap: Tap) -> Array | None:
         value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
-        return None if value is None else from_tensors({tap.name: value})(tap)
+        if value is None or (_is_form(tap) and value.size != math.prod(tap.view.shape)):
+            return None
+        return from_tensors({tap.name: value})(tap)
 
     return expected
+
+
+def _is_form(tap: Tap) -> bool:
+    """Whether it is a tensor as one layer of one device reads it, folded to its blocks, which other
+    devices fold to theirs: no tensor of the network."""
+    return " for " in tap.name
 
 
 def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) -> Expected:
