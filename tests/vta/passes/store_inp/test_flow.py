@@ -76,17 +76,20 @@ def test_a_tile_that_others_fill_too_is_none() -> None:
         TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1),
         TileLoad(Memory.INP, tile, 1, DramTile("x", 0), 1, 1, 1),
     ]
-    flow = flow_of(beside(*loads))
+    w, acc = VirtualTile(Memory.WGT, 1, "w"), VirtualTile(Memory.ACC, 1, "s")
+    use = GemmNest((1,), Access(acc, 0, (0,)), Access(tile, 0, (0,)), Access(w, 0, (0,)))
+    flow = flow_of(beside(*loads, use))
     assert len(flow.contents) == 2
     assert flow.contents[0].first in flow.outside
 
 
-def test_a_tile_that_nobody_reads_is_none() -> None:
+def test_a_tile_that_nobody_reads_is_none_and_keeps_nothing_in_dram() -> None:
     """Products with weights of zeros are left out, and the load of what they would read stays."""
     tile = VirtualTile(Memory.INP, 1, "unread")
     flow = flow_of(beside(TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1)))
     assert [len(each.tiles) for each in flow.contents] == [2, 2]
-    assert flow.contents[0].first in flow.outside
+    assert flow.contents[0].first not in flow.outside
+    assert flow.unread == {len(LAYERS.program().operations)}
 
 
 def test_a_tile_that_is_loaded_behind_its_use_is_none() -> None:

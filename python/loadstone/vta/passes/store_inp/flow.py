@@ -67,10 +67,12 @@ class InpContent:
 @dataclass(frozen=True)
 class Flow:
     """contents: in the order of their first use. outside: numbers of stores to DRAM that somebody
-    reads who is in none of these."""
+    reads who is in none of these. unread: loads of tiles that no product reads, since those with
+    weights of zeros are left out."""
 
     contents: Sequence[InpContent]
     outside: frozenset[int]
+    unread: frozenset[int]
 
     def to_dram(self, chosen: Collection[InpContent]) -> Mapping[int, Int64Array | None]:
         """By numbers of the stores to DRAM that somebody reads, when these contents are stored to
@@ -154,9 +156,13 @@ class _Walk:
     def found(self) -> Flow:
         """Tiles of one content together."""
         contents: dict[Hashable, InpContent] = {}
+        unread: set[int] = set()
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            if own.is_mixed or not own.is_read:  # products with weights of zeros are left out
+            if not own.is_read:
+                unread.update(own.loads)
+                continue
+            if own.is_mixed:
                 for writer, _ in own.sources:
                     self._read_outside(writer)
                 continue
@@ -172,7 +178,7 @@ class _Walk:
         for number, o in enumerate(self.operations):
             if type(o) is GemmNest and o.src.tile in holder:
                 holder[o.src.tile].used.append(number)
-        return Flow(list(contents.values()), frozenset(self.outside))
+        return Flow(list(contents.values()), frozenset(self.outside), frozenset(unread))
 
 
 def _with(
