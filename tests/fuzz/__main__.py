@@ -26,6 +26,7 @@ from tests import objects
 from tests.fuzz.artifacts import BITS
 from tests.fuzz.artifacts import fuzz as fuzz_artifacts
 from tests.programs import random_program
+from tests.simulated import CODED, EIGHT_WINDOWS, TINY_INP
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -62,9 +63,9 @@ def seeds(folder: Path) -> None:
     )
     small = {"log_inp_buff": 11, "log_wgt_buff": 13, "log_acc_buff": 12}
     floats = replace(load_config("vtab-1x8x8"), name="floats", **small)
-    for number, config in enumerate(
-        [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
-    ):
+    devices = [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
+    devices += [CODED[0], EIGHT_WINDOWS, TINY_INP]
+    for number, config in enumerate(devices):
         for seed in range(8):
             program = random_program(config, np.random.default_rng(seed), 12)
             (folder / f"{number}_{seed}").write_bytes(
