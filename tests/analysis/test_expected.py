@@ -12,7 +12,7 @@ import pytest
 from loadstone.analysis.compare import LayerDifferences, difference
 from loadstone.analysis.compiled import Compiled
 from loadstone.analysis.expected import expected_from
-from loadstone.analysis.taps import Tap
+from loadstone.analysis.taps import Tap, taps
 from loadstone.artifact.format import BufferView, DataType
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError
@@ -106,6 +106,24 @@ def test_artifacts_for_devices_that_fold_an_input_otherwise(tmp_path: Path) -> N
     found = folded.compare(image, against=str(tmp_path / "tiny.lds"))
     assert found.equal
     assert found.layers
+
+
+def test_scratch_of_the_host_is_compared_as_often_as_it_is_written() -> None:
+    """Steps of one layer write it in turn, here with what a ReLU reads, and later with its size."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    hidden = graph.node(
+        "MatMul", graph.input((2, 64), np.float32), graph.constant(rng.normal(size=(64, 48)), "f4")
+    )
+    y = graph.node(
+        "MatMul", graph.node("Relu", hidden), graph.constant(rng.normal(size=(48, 33)), "f4")
+    )
+    model = canonical(onnx.from_bytes(graph.save([(y, np.float32)], [(2, 33)]), "net.onnx"))
+    rows = rng.normal(size=(1, 2, 64)).astype(np.float32)
+    compiled = compile(quantize(model, rows, scheme="dynamic"), "vtaq2-1x16x16")
+    names = [(tap.name, tap.step) for tap in taps(compiled.artifact) if tap.stores is None]
+    assert any(name == other and at < later for name, at in names for other, later in names)
+    for against in ("reference", "sim:vtaq2-1x16x16"):
+        assert compiled.compare(rows, against=against).equal
 
 
 def test_mistakes() -> None:
