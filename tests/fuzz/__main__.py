@@ -37,6 +37,8 @@ FLAGS = [
     "-fno-sanitize-recover=all",
     "-Wno-psabi",
 ]
+#: Where the device's block is in its configuration.
+_LOG_BLOCK = 5
 #: Seconds that one input may take, and MiB.
 TIMEOUT_SECONDS, MEMORY_MIB = 10, 2048
 
@@ -66,6 +68,9 @@ def seeds(folder: Path) -> None:
     devices = [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
     devices += [CODED[0], EIGHT_WINDOWS, TINY_INP]
     for number, config in enumerate(devices):
+        impossible = bytearray(_header(config, options=0))
+        impossible[_LOG_BLOCK] = 200  # no number of bits to shift by
+        (folder / f"{number}_impossible").write_bytes(impossible)
         for seed in range(8):
             program = random_program(config, np.random.default_rng(seed), 12)
             (folder / f"{number}_{seed}").write_bytes(
