@@ -66,7 +66,6 @@ static int describe(const lds_easy_device *d, const lds_model *model, uint32_t n
   const int equal = memcmp(lds_model_fingerprint(model, number), lds_model_fingerprint(model, 0), LDS_FINGERPRINT_BYTES) == 0;
   memset(out, 0, sizeof *out);
   if (!is_plain(name)) return lds_easy_fail(error, LDS_ERR_FORMAT, "device '%.60s' of the artifact has a name that no device has", name);
-  strcpy(out->name, name);
   strcpy(out->place, name);
   if (d->name.kind == LDS_KIND_SIM || d->name.kind == LDS_KIND_NULL) {
     memcpy(out->fingerprint, lds_model_fingerprint(model, number), sizeof out->fingerprint);
@@ -168,7 +167,7 @@ int lds_beside_open(lds_easy_device *d, const lds_model *model, lds_accelerator 
     }
     if (status != LDS_OK) break;
     ++one->users;
-    all[*count].name = one->name;
+    all[*count].name = lds_model_device(model, k); /* the network has it */
     all[(*count)++].device = &one->driver.device;
   }
   if (status == LDS_OK) {

@@ -15,8 +15,7 @@ enum { LDS_BESIDE_MOST = 16 }; /* at a time, of a device */
 /* One further device: of all networks that name it. It stays open until its place is wanted for another one, or the device is closed. */
 typedef struct lds_beside {
   lds_driver driver;
-  uint32_t users; /* networks */
-  char name[LDS_NAME_BYTES];
+  uint32_t users;                             /* networks */
   char place[2 * LDS_NAME_BYTES];             /* its socket or UIO device; of a simulated one its name */
   uint8_t fingerprint[LDS_FINGERPRINT_BYTES]; /* of a simulated one */
   int shares_bus;                             /* of a simulated one that counts cycles: that of the first */
@@ -24,7 +23,8 @@ typedef struct lds_beside {
 } lds_beside;
 
 /* The further VTAs that a model has programs for, with the device's lock held and its own driver open. *out: *count accelerators, for
- * lds_session_config_accelerators; NULL where there are none. Accelerators of plug-ins are left out: the session refuses their programs. */
+ * lds_session_config_accelerators, whose names are the model's; NULL where there are none. Accelerators of plug-ins are left out: the
+ * session refuses their programs. */
 int lds_beside_open(lds_easy_device *d, const lds_model *model, lds_accelerator **out, uint32_t *count, lds_easy_error *error);
 /* Gives them back, and frees the array. */
 void lds_beside_close(lds_easy_device *d, lds_accelerator *accelerators, uint32_t count);

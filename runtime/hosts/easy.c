@@ -274,6 +274,8 @@ uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
 
 uint64_t lds_easy_response_ns(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_response_ns(net->served); }
 
+uint64_t lds_easy_response_cycles(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_response_cycles(net->served); }
+
 uint64_t lds_easy_missed(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_missed(net->served); }
 
 /* --- running ----------------------------------------------------------------------------------------------------------------- */

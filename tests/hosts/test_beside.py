@@ -5,6 +5,7 @@ device, the cycles of the simulator, and the failing device by its name."""
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import pytest
 
 from loadstone.artifact.format import Artifact
 from loadstone.graph import Graph
-from loadstone.library.native import lib
+from loadstone.library.native import lib, library_file
 from loadstone.simulator.programs import program_runs
 from loadstone.vta.device.cores import cores_of
+from loadstone.vta.device.hw_config import HwConfig
+from tests.board.tools import need, run
+from tests.c.build import SANITIZED, STRICT, includes
 from tests.further import FIRST, SECOND, branches, chain, expected, inputs
 from tests.hosts.easy import Easy, EasyError, bytes_kept, open_device
 from tests.repeat import times
@@ -42,9 +46,9 @@ def renamed(artifact: Artifact, **changes: object) -> Artifact:
     return replace(artifact, devices=(*before, replace(last, **changes)))  # type: ignore[arg-type]
 
 
-def table(folder: Path) -> Path:
+def table(folder: Path, config: HwConfig = FIRST) -> Path:
     path = folder / "timing.txt"
-    path.write_text("".join(f"{name} {c.value}\n" for name, c in FIRST.timing.items()))
+    path.write_text("".join(f"{name} {c.value}\n" for name, c in config.timing.items()))
     return path
 
 
@@ -61,7 +65,7 @@ def test_outputs_are_those_of_each_operators_own_rule(made: object) -> None:
 @pytest.mark.parametrize("bus", ["private", "shared"])
 def test_cycles_are_those_of_programs_side_by_side(bus: str, tmp_path: Path) -> None:
     graph, artifact = on_two(bus)
-    wanted = sum(run.cycles for run in program_runs(artifact, FIRST).values())
+    wanted = sum(one.cycles for one in program_runs(artifact, FIRST).values())
     with Easy(artifact, f"sim;timing={table(tmp_path)}") as net:
         for _ in range(3):
             exact(net, graph)
@@ -72,7 +76,7 @@ def test_networks_with_a_bus_each_and_with_one_are_timed_each_as_it_says(tmp_pat
     """Of one device that has worked already."""
     device = open_device(f"sim;timing={table(tmp_path)}")
     made = [on_two(bus) for bus in ("private", "shared")]
-    wanted = [sum(run.cycles for run in program_runs(a, FIRST).values()) for _, a in made]
+    wanted = [sum(one.cycles for one in program_runs(a, FIRST).values()) for _, a in made]
     assert wanted[0] < wanted[1]
     for turn in (0, 1, 0, 1):  # one after the other: cycles depend on where memory begins
         with Easy(made[turn][1], device) as net:
@@ -145,10 +149,47 @@ def test_a_device_that_no_program_is_for_is_not_looked_for(tmp_path: Path) -> No
             exact(net, graph)
 
 
-def test_a_board_without_names_of_the_others_is_refused() -> None:
-    """Before anything of the board is opened there is nothing to find: its names are looked at."""
-    with pytest.raises(EasyError, match="option further=/dev/uio1 is not one of"):
-        Easy(on_two()[1], "sim;further=/dev/uio1")
+@pytest.fixture(scope="module")
+def places(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Says where a board's further devices are looked for."""
+    need("gcc", "gcc")
+    library, program = library_file(), tmp_path_factory.mktemp("beside") / "beside"
+    hosts = root / "runtime/hosts"
+    include = [*includes(root), f"-I{root}/hw_sim/include", f"-I{hosts}/include"]
+    sources = [root / "tests/hosts/beside.c", hosts / "beside.c", hosts / "device_name.c"]
+    link = [library, f"-Wl,-rpath,{library.parent}"]
+    run(["gcc", *STRICT, *SANITIZED, *include, *sources, *link, "-o", program])
+    return program
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "said"),
+    [
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x16x16.1", "1 /dev/uio1\n"),
+        ("uio:/dev/uio0;further=/dev/uio1,/dev/uio7", "vtaq-1x16x16.2", "1 /dev/uio7\n"),
+        ("uio:/dev/uio0;further=/dev/uio1,,/dev/uio7", "vtaq-1x16x16.3", "1 /dev/uio7\n"),
+        ("simd:/run/s", "vtaq-1x16x16.3", "1 /run/s.vtaq-1x16x16.3\n"),
+        ("uio:/dev/uio0", "vtaq-1x16x16.1", "name the UIO devices of NAME.1, NAME.2"),
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x16x16.2", "name the UIO devices of NAME.1"),
+        ("uio:/dev/uio0;further=/dev/uio1,", "vtaq-1x16x16.2", "name the UIO devices of NAME.1"),
+        ("uio:/dev/uio0;further=,/dev/uio2", "vtaq-1x16x16.1", "name the UIO devices of NAME.1"),
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x16x16.0", "name the UIO devices of NAME.1"),
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x16x16.1x", "name the UIO devices of NAME.1"),
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x16x16.9" * 9, "name the UIO devices of NAME"),
+        ("uio:/dev/uio0;further=/dev/uio1", "vtaq-1x8x8", "programs for 'vtaq-1x8x8', too: name"),
+        ("devmem:1,2+3", "vtaq-1x16x16.1", "is one device, and the artifact has programs for"),
+        ("sim;further=/dev/uio1", "vtaq-1x16x16.1", "option further=/dev/uio1 is not one of"),
+        ("uio:/dev/uio0;further=", "vtaq-1x16x16.1", "option further= is not one of"),
+    ],
+)
+def test_where_the_further_devices_of_a_board_are(
+    places: Path, device: str, name: str, said: str
+) -> None:
+    data = renamed(on_two()[1], name=name).to_bytes()
+    done = subprocess.run([places, device], input=data, capture_output=True, check=False)
+    assert done.stderr == b""
+    out = done.stdout.decode()
+    assert (out == said, done.returncode) == (True, 0) if said[0] == "1" else said in out
 
 
 def test_seventeen_are_in_no_ones_way() -> None:

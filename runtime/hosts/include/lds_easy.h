@@ -131,8 +131,10 @@ LDS_EXPORT uint64_t lds_easy_copied_bytes(const lds_easy *net);
 LDS_EXPORT uint64_t lds_easy_cycles(const lds_easy *net);
 
 /* Of a network at served:SOCKET: how long its last run took there, from its release to its end, and how many of its runs took longer than
- * deadline_us. Of others 0. */
+ * deadline_us. In cycles: of all blocks that ended meanwhile, one that had begun before whole, as devices count them; `loadstone bound`
+ * says the most. Of others 0. */
 LDS_EXPORT uint64_t lds_easy_response_ns(const lds_easy *net);
+LDS_EXPORT uint64_t lds_easy_response_cycles(const lds_easy *net);
 LDS_EXPORT uint64_t lds_easy_missed(const lds_easy *net);
 
 #ifdef __cplusplus
