@@ -77,11 +77,10 @@ class _Member:
     fails: bool = False
 
 
-def networks(*, faulty: bool, most: int = 33_400) -> tuple[bytes, list[Shared]]:
+def networks(*, faulty: bool) -> tuple[bytes, list[Shared]]:
     """Programs of one layer, packed. faulty: the second one's programs have an instruction that the
-    device does not know, and nobody looks at them before. most: releases of each, where all are
-    tried."""
-    runs = times(12, 1000) if faulty else times(120, most)
+    device does not know, and nobody looks at them before."""
+    runs = times(12, 1000) if faulty else times(120, 33_400)
     members = []
     rng = np.random.default_rng(runs)
     for number, (parts, share) in enumerate(PARTS):

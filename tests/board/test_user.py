@@ -133,7 +133,7 @@ def test_networks_share_the_simulator_in_their_process(
 def test_networks_share_the_device_within_their_bounds(
     toolchain: str, tmp_path: Path, figure: Callable[[str], None], *, faulty: bool
 ) -> None:
-    packed, networks = sharing.networks(faulty=faulty, most=1000)
+    packed, networks = sharing.networks(faulty=faulty)
     lines = printed(toolchain, packed, "-", 1, tmp_path)
     figure(f"{toolchain}: {sharing.check(lines, networks)}")
 
