@@ -157,7 +157,7 @@ def places(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     hosts = root / "runtime/hosts"
     include = [*includes(root), f"-I{root}/hw_sim/include", f"-I{hosts}/include"]
     sources = [root / "tests/hosts/beside.c", hosts / "beside.c", hosts / "device_name.c"]
-    link = [library, f"-Wl,-rpath,{library.parent}"]
+    link = [str(library), f"-Wl,-rpath,{library.parent}"]
     run(["gcc", *STRICT, *SANITIZED, *include, *sources, *link, "-o", program])
     return program
 

@@ -16,6 +16,7 @@ from loadstone.analysis.bounds import SharedNetwork, blocks_of, bound
 from loadstone.artifact.format import Artifact
 from loadstone.compiler import compile
 from loadstone.library.native import lib
+from loadstone.simulator.programs import program_runs
 from tests.analysis.test_bounds import SLOW
 from tests.further import FIRST
 from tests.hosts.easy import Easy, EasyError
@@ -147,3 +148,22 @@ def test_responses_are_within_their_bounds(shared: Path, tmp_path: Path, bus: st
     for seen, most, own in zip(worst, said.responses, map(sum, blocks), strict=True):
         assert most is not None
         assert own < seen <= most  # each waited for the other one
+
+
+def test_a_bus_is_shared_while_the_first_device_works(shared: Path, tmp_path: Path) -> None:
+    """A client comes again and again to the bus of a device that has programs of another one."""
+    (kws, _), (_, resnet) = networks(shared, "shared")
+    wanted = sum(one.cycles for one in program_runs(kws, FIRST).values())
+    with serving(tmp_path, f"sim;timing={table(tmp_path)}") as served:
+        resnet.save(tmp_path / "1.lds")
+        with client(served.name(), tmp_path / "1.lds", 10**9, 1) as other:
+            begin(other)
+            for _ in range(times(10, 300)):
+                with Easy(kws, served.name(priority=1)) as net:
+                    x, y = (
+                        np.zeros(kws.tensors[i].shape, np.int8)
+                        for i in (kws.inputs[0], kws.outputs[0])
+                    )
+                    net.run([x], [y])
+                    assert lib().lds_easy_cycles(net.net) == wanted
+        assert served.end()["failures"] <= 1
