@@ -129,6 +129,17 @@ def test_a_wrong_table_is_refused(text: str | None, line: str, tmp_path: Path) -
     assert str(caught.value).startswith(str(table))
 
 
+def test_a_device_that_does_not_open_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The same one, asked again and again: its simulator has a thread each time."""
+    device = open_device(f"sim;pool_mb=1;timing={tmp_path}/absent")
+
+    def session() -> None:
+        with pytest.raises(EasyError, match="absent"):
+            Easy(copy_model(), device)
+
+    assert bytes_kept(session, 20, 3) < 20 * 1024
+
+
 def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
     config = load_config("vtaq-1x16x16")
     dense = dense_model(config)
