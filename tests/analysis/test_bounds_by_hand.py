@@ -159,6 +159,18 @@ def test_all_responses_must_be_within_deadlines() -> None:
     assert not Bound(late, [None, 30], 0.3).schedulable
 
 
+def test_the_block_that_is_allowed_is_that_of_lower_priorities() -> None:
+    """Of three networks the second waits for those of higher priority besides."""
+    three = [SharedNetwork(MODEL, (n,), 100, n + 20) for n in (10, 20, 30)]
+    found = bound(three)
+    assert found.responses == [39, 59, 60]
+    assert found.in_time == [False, False, False]
+    assert [found.allowed_block(place) for place in range(3)] == [21, 11, None]
+    assert bound(three[:1]).allowed_block(0) is None
+    longer = [three[0], replace(three[1], deadline=59), three[2]]
+    assert [bound(longer).allowed_block(place) for place in range(2)] == [21, None]
+
+
 def test_one_beside_another_that_runs_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first waits for a program of the other at most; this one for all runs of the first."""
     own, other = marked([(0, False)]), marked([(0, False), (0, False)])

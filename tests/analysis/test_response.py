@@ -62,7 +62,7 @@ def test_who_comes_as_a_block_ends_goes_first() -> None:
 def test_the_longest_block_that_is_allowed_is_that_of_a_search(seed: int) -> None:
     drawn = random.Random(seed)
     higher = [BlockTimes((drawn.randint(1, 4),), drawn.randint(9, 20)) for _ in range(seed % 3)]
-    own = BlockTimes((drawn.randint(1, 5), drawn.randint(1, 5)), 30)
+    own = BlockTimes((drawn.randint(0, 5), drawn.randint(0, 5)), 30)
     for deadline in range(1, 31):
         allowed = [
             block
@@ -72,6 +72,13 @@ def test_the_longest_block_that_is_allowed_is_that_of_a_search(seed: int) -> Non
             and said <= deadline
         ]
         assert longest_allowed_block(higher, own, deadline) == max(allowed, default=None)
+
+
+def test_no_block_is_allowed_to_who_is_late_alone_or_has_no_time() -> None:
+    assert longest_allowed_block([], BlockTimes((4,), 20), 4) == 1
+    assert longest_allowed_block([], BlockTimes((4,), 20), 3) is None
+    assert longest_allowed_block([BlockTimes((9,), 9)], BlockTimes((4,), 20), 20) is None
+    assert longest_allowed_block([], BlockTimes((0,), 20), 5) == 6
 
 
 def test_who_takes_no_time_waits_for_those_of_higher_priority() -> None:

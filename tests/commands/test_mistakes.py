@@ -250,9 +250,13 @@ def test_ctrl_c_at_any_moment_ends_without_a_traceback() -> None:
     script = (
         "import sys, signal\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from loadstone.__main__ import start\n"
-        "print('started', flush=True)\n"
-        "start(['compile', '--help'])"
+        "import loadstone.__main__ as main\n"
+        "begin = main._INTERRUPTS.begin\n"
+        "def started():\n"
+        "    begin()\n"
+        "    print('started', flush=True)\n"
+        "main._INTERRUPTS.begin = started\n"
+        "main.start(['compile', '--help'])"
     )
     for delay_ms in range(0, 500, 50):
         with subprocess.Popen(

@@ -66,17 +66,18 @@ class Bound:
     @property
     def schedulable(self) -> bool:
         """Whether every response is within its deadline."""
-        return all(map(self.meets_deadline, range(len(self.networks))))
+        return all(self.in_time)
 
-    def meets_deadline(self, place: int) -> bool:
-        """Whether the response of one of the networks is."""
-        response = self.responses[place]
-        return response is not None and response <= self.networks[place].deadline
+    @property
+    def in_time(self) -> list[bool]:
+        """Of each network, whether its response is within its deadline."""
+        pairs = zip(self.responses, self.networks, strict=True)
+        return [r is not None and r <= network.deadline for r, network in pairs]
 
     def allowed_block(self, place: int) -> int | None:
         """The cycles of the longest block of lower priority with which a network that responds too
         late would not; None: it responds in time, or too late behind any."""
-        if self.meets_deadline(place):
+        if self.in_time[place]:
             return None
         *higher, own = (BlockTimes(one.blocks, one.period) for one in self.networks[: place + 1])
         return longest_allowed_block(higher, own, self.networks[place].deadline)

@@ -35,6 +35,7 @@ and by this larger bound no later run responds later, because C <= (1 - U) T.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -93,17 +94,13 @@ def longest_allowed_block(
     >>> longest_allowed_block([BlockTimes((3,), 10)], BlockTimes((4, 4), 20), 10)
     """
 
-    def is_in_time(block: int) -> bool:
+    def is_late(block: int) -> bool:
         response = _longest(higher, own, [BlockTimes((block,), own.period)])
-        return response is not None and response <= deadline
+        return response is None or response > deadline
 
-    if not is_in_time(0):
-        return None
-    short, long = 0, deadline + 2  # whoever waits for that long is late
-    while long - short > 1:
-        middle = (short + long) // 2
-        short, long = (middle, long) if is_in_time(middle) else (short, middle)
-    return short
+    # who waits for the rest of a longer one is late, even without any cycles
+    in_time = bisect_left(range(deadline + 2), True, key=is_late)
+    return in_time - 1 if in_time else None
 
 
 def _longest(

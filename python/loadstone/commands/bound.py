@@ -225,7 +225,7 @@ def _report(found: Bound, device: Device) -> JsonObject:
                 "deadline_cycles": network.deadline,
                 "response_cycles": response,
                 "response_us": None if response is None else _us(response, device),
-                "meets_deadline": found.meets_deadline(place),
+                "meets_deadline": found.in_time[place],
                 "allowed_block_cycles": found.allowed_block(place),
             }
         )
@@ -270,7 +270,7 @@ def _text(found: Bound, device: Device) -> str:
     for place, network in enumerate(found.networks):
         response = found.responses[place]
         said = "no bound" if response is None else f"{response:,}"
-        late = "" if found.meets_deadline(place) else "  too late"
+        late = "" if found.in_time[place] else "  too late"
         lines.append(
             f"{one_line(network.artifact.name):<28.28} {sum(network.blocks):>12,} "
             f"{max(network.blocks, default=0):>14,} {network.period:>14,} {network.deadline:>14,} "

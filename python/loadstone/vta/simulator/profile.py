@@ -142,8 +142,8 @@ def _runs(
         for number, config in bus_companions(artifact, device).items()
         if number != device
     }
-    for other in others.values():
-        other.any_place(simulator.place_bytes)
+    for beside_it in others.values():
+        beside_it.any_place(simulator.place_bytes)
     places = {
         id(program): (insns, address)
         for number, other in others.items()

@@ -76,20 +76,32 @@ def test_a_tile_that_others_fill_too_is_none() -> None:
         TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1),
         TileLoad(Memory.INP, tile, 1, DramTile("x", 0), 1, 1, 1),
     ]
-    w, acc = VirtualTile(Memory.WGT, 1, "w"), VirtualTile(Memory.ACC, 1, "s")
-    use = GemmNest((1,), Access(acc, 0, (0,)), Access(tile, 0, (0,)), Access(w, 0, (0,)))
-    flow = flow_of(beside(*loads, use))
+    flow = flow_of(beside(*loads))
     assert len(flow.contents) == 2
     assert flow.contents[0].first in flow.outside
 
 
-def test_a_tile_that_nobody_reads_is_none_and_keeps_nothing_in_dram() -> None:
+def test_a_tile_that_nobody_reads_is_none() -> None:
     """Products with weights of zeros are left out, and the load of what they would read stays."""
     tile = VirtualTile(Memory.INP, 1, "unread")
     flow = flow_of(beside(TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1)))
     assert [len(each.tiles) for each in flow.contents] == [2, 2]
-    assert flow.contents[0].first not in flow.outside
-    assert flow.unread == {len(LAYERS.program().operations)}
+    assert flow.contents[0].first in flow.outside
+
+
+def test_a_tile_that_nobody_reads_is_left_out_beside_one_of_its_content_that_is_read() -> None:
+    """Its load goes with that of the other one, and nothing need be in DRAM for it."""
+    index, load = next(
+        (n, o)
+        for n, (_, o) in enumerate(LAYERS.program().operations)
+        if isinstance(o, TileLoad) and o.tile.name == "mid00"
+    )
+    tile = VirtualTile(Memory.INP, load.tile.size_tiles, "unread")
+    alone, both = flow_of(LAYERS.program()), flow_of(beside(replace(load, tile=tile), index=index))
+    first = both.contents[0]
+    assert {each.name for each in first.tiles} == {"mid00", "mid01", "unread"}
+    assert (len(first.loads), len(first.used)) == (3, 2)
+    assert {n + (n >= index) for n in alone.outside} == both.outside
 
 
 def test_a_tile_that_is_loaded_behind_its_use_is_none() -> None:

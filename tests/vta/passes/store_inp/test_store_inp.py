@@ -16,7 +16,7 @@ from loadstone.simulator.programs import program_cycles
 from loadstone.vta.isa.spec import Memory
 from loadstone.vta.passes.program import VtaProgram
 from loadstone.vta.passes.store_inp.store_inp import StoreInp
-from loadstone.vta.stream.operations import DramTile, TileLoad, TileStore, VirtualTile
+from loadstone.vta.stream.operations import TileLoad, TileStore
 from tests.compiled import golden
 from tests.vta.passes.store_inp.two_layers import KEEPING, SECOND, TwoLayers
 
@@ -63,18 +63,6 @@ def test_what_others_see_goes_to_dram_as_well() -> None:
     StoreInp().verify(program, after)
     assert np.array_equal(layers.result(after.operations), layers.result(program.operations))
     assert len(stores(after, to_inp=False)) == 2
-
-
-def test_what_nobody_reads_is_not_loaded() -> None:
-    """A load whose products have weights of zeros keeps nothing in DRAM."""
-    before = TwoLayers().program()
-    tile = VirtualTile(Memory.INP, 1, "unread")
-    load = TileLoad(Memory.INP, tile, 0, DramTile("mid", 0), 1, 1, 1)
-    before = replace(before, operations=[*before.operations, ("second", load)])
-    after = StoreInp().run(before)
-    StoreInp().verify(before, after)
-    assert loads(after, "mid") == 0
-    assert not stores(after, to_inp=False)
 
 
 def test_what_has_no_room_stays_in_dram() -> None:

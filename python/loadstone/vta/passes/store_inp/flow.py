@@ -67,12 +67,10 @@ class InpContent:
 @dataclass(frozen=True)
 class Flow:
     """contents: in the order of their first use. outside: numbers of stores to DRAM that somebody
-    reads who is in none of these. unread: loads of tiles that no product reads, since those with
-    weights of zeros are left out."""
+    reads who is in none of these."""
 
     contents: Sequence[InpContent]
     outside: frozenset[int]
-    unread: frozenset[int]
 
     def to_dram(self, chosen: Collection[InpContent]) -> Mapping[int, Int64Array | None]:
         """By numbers of the stores to DRAM that somebody reads, when these contents are stored to
@@ -156,12 +154,8 @@ class _Walk:
     def found(self) -> Flow:
         """Tiles of one content together."""
         contents: dict[Hashable, InpContent] = {}
-        unread: set[int] = set()
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            if not own.is_read:
-                unread.update(own.loads)
-                continue
             if own.is_mixed:
                 for writer, _ in own.sources:
                     self._read_outside(writer)
@@ -178,7 +172,10 @@ class _Walk:
         for number, o in enumerate(self.operations):
             if type(o) is GemmNest and o.src.tile in holder:
                 holder[o.src.tile].used.append(number)
-        return Flow(list(contents.values()), frozenset(self.outside), frozenset(unread))
+        read = [one for one in contents.values() if one.used]
+        # products with weights of zeros are left out: the loads of what only they would read stay
+        self.outside.update(*(one.parts for one in contents.values() if not one.used))
+        return Flow(read, frozenset(self.outside))
 
 
 def _with(

@@ -102,7 +102,7 @@ class _Rewriter:
 
     def __init__(self, program: VtaProgram, flow: Flow, chosen: Sequence[InpContent]) -> None:
         self.program = program
-        self.dropped = {number for content in chosen for number in content.loads} | flow.unread
+        self.dropped = {number for content in chosen for number in content.loads}
         self.first_of = {tile: one.tiles[0] for one in chosen for tile in one.tiles[1:]}
         self.by_store: dict[int, list[InpContent]] = {}
         for content in chosen:
