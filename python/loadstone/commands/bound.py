@@ -190,7 +190,8 @@ def _assumed(
         if constant is None
         else [
             f"memory delays a burst by {constant.value} cycles at most ({constant.source})",
-            "no program takes longer where memory is faster (tried, not proved)",
+            "no program takes longer at speeds of memory, or places, between those that are simulated "
+            "(tried, not proved)",
         ]
     )
     return [
