@@ -194,3 +194,21 @@ def test_networks_of_two_devices_do_not_share_one(capsys: pytest.CaptureFixture[
     dense_model(load_config("vtaq-1x8x8")).artifact.save("other.lds")
     assert status_of("bound", "one.lds", "other.lds", "--periods", "1ms,1ms") == 2
     assert "compiled for one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["clock_mhz", "timing", "bus_bits"])
+def test_devices_of_equal_programs_and_other_times_are_not_one(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their artifacts have one fingerprint: the bounds would be those of the first's device."""
+    first = load_config("vta-pynq")
+    own = {
+        "clock_mhz": dataclasses.replace(first, name="other", clock_mhz=50),
+        "timing": load_config("vta-de10nano"),
+        "bus_bits": dataclasses.replace(first, name="other", bus_bits=32),
+    }
+    for number, config in enumerate((first, own[name])):
+        dense_model(config).artifact.save(f"{number}.lds")
+    assert status_of("bound", "0.lds", "1.lds", "--periods", "1ms,1ms") == 2
+    said = capsys.readouterr().err
+    assert f"which runs the same programs with another {name}" in said

@@ -138,8 +138,27 @@ def _one_device(artifacts: Sequence[Artifact]) -> Device:
                 f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
                 f"{artifacts[0].device}: networks that share a device are compiled for one"
             )
+        differs = _differs(device, device_of_artifact(artifact))
+        if differs:
+            raise ConfigError(
+                f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
+                f"{artifacts[0].device}, which runs the same programs with another {differs}: "
+                "compile both for the one that they share"
+            )
     _check_further(artifacts)
     return device
+
+
+def _differs(device: Device, other: Device) -> str:
+    """In what programs of one take other cycles on the other, or cycles other times; "": nothing."""
+    if device.clock_mhz != other.clock_mhz:
+        return "clock_mhz"
+    timing, others = (
+        {name: constant.value for name, constant in one.timing.items()} for one in (device, other)
+    )
+    if timing != others:
+        return "timing"
+    return "bus_bits" if device.bus_bits != other.bus_bits else ""
 
 
 def _check_further(artifacts: Sequence[Artifact]) -> None:
