@@ -43,6 +43,7 @@ void lds_simdev::share_bus(lds_simdev *other) {
     other->bus_ = std::make_shared<lds::sim::SharedBus>();
     other->bus_->join(other->sim());
   }
+  if (other == this) return;
   bus_ = other->bus_;
   bus_->join(sim());
 }
@@ -311,7 +312,7 @@ void lds_simdev_quit(lds_simdev *device) { device->quit(); }
 lds_sim *lds_simdev_sim(lds_simdev *device) { return device->sim(); }
 
 int lds_simdev_share_bus(lds_simdev *device, lds_simdev *other) {
-  if (device == nullptr || other == nullptr || device == other) return LDS_SIM_BAD_ARGUMENT;
+  if (device == nullptr || other == nullptr) return LDS_SIM_BAD_ARGUMENT;
   try {
     device->share_bus(other);
     return LDS_SIM_OK;

@@ -49,7 +49,8 @@ LDS_SIM_EXPORT void lds_simdev_quit(lds_simdev *device);
 /* The simulator in it, to set options and timing; not to be used while a job runs. */
 LDS_SIM_EXPORT lds_sim *lds_simdev_sim(lds_simdev *device);
 /* Puts the device on the bus of another one, once, and before either has a job: jobs that a host starts before it looks at a register of
- * any of them take the cycles of lds_sim_time_together. Devices of equal constants, timing counted on all or on none. */
+ * any of them take the cycles of lds_sim_time_together. Devices of equal constants, timing counted on all or on none. With itself as the
+ * other one it has a bus that others may be put on at any time, also while it works. */
 LDS_SIM_EXPORT int lds_simdev_share_bus(lds_simdev *device, lds_simdev *other);
 /* Flag of lds_simdev_map: the memory maps a file that other processes may truncate. An access beyond the file's end then reads zeros,
  * and this and all later jobs end with LDS_ERROR_BUS; without the flag the process gets SIGBUS. (Sealed memory needs no flag.) */

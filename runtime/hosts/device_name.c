@@ -107,10 +107,13 @@ static int option(const char *name, const char *key, const char *value, lds_devi
     out->pool_bytes = (size_t)n << 20;
   } else if (strcmp(key, "timing") == 0 && *value != 0) {
     strcpy(out->timing, value); /* a part of a copy of LDS_NAME_BYTES */
+  } else if (strcmp(key, "further") == 0 && *value != 0 && out->kind == LDS_KIND_UIO) {
+    strcpy(out->further, value); /* the same */
   } else {
     return lds_easy_fail(error, LDS_ERR_ARGUMENT,
-                         "device '%s': option %s=%s is not one of registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE", name,
-                         key, value);
+                         "device '%s': option %s=%s is not one of registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE, "
+                         "further=PATH[,PATH] (uio)",
+                         name, key, value);
   }
   return LDS_OK;
 }

@@ -26,7 +26,8 @@ typedef struct lds_device_name {
   size_t pool_bytes;
   uint32_t priority; /* served, and the next two */
   uint64_t period_ns, deadline_ns;
-  char timing[LDS_NAME_BYTES]; /* file of the simulator's constants, or "" */
+  char timing[LDS_NAME_BYTES];  /* file of the simulator's constants, or "" */
+  char further[LDS_NAME_BYTES]; /* UIO devices of further devices, with commas between, or "" */
 } lds_device_name;
 
 /* LDS_OK, or LDS_ERR_ARGUMENT with a line in *error that states the expected form. */

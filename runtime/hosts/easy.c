@@ -14,17 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beside.h"
+
 enum { ARRAY_ALIGN = 8 }; /* of the largest element */
 
 /* --- networks ---------------------------------------------------------------------------------------------------------------- */
 /* Formats an error of the runtime with its location: the step or instruction, and the device's own error. */
 static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const lds_fault *fault) {
-  char place[256] = "", cause[160] = "";
+  char place[256] = "", cause[192] = "";
   lds_step_info step;
   const int placed = fault->status == status;
   int at = 0;
   if (placed && net->session != NULL && lds_session_step(net->session, fault->step, &step) == LDS_OK) {
     at = snprintf(place, sizeof place, ", step '%.60s'", step.name);
+  }
+  if (placed && fault->device != 0 && at >= 0 && (size_t)at < sizeof place) { /* the first is the one that is named */
+    at += snprintf(place + at, sizeof place - (size_t)at, ", device '%.60s'", lds_model_device(&net->model, fault->device));
   }
   if (placed && fault->layer != NULL && at >= 0 && (size_t)at < sizeof place) {
     (void)snprintf(place + at, sizeof place - (size_t)at, ", instruction %lu (layer '%.100s')", (unsigned long)fault->instruction,
@@ -36,7 +41,7 @@ static int fail_at(lds_easy_error *error, const lds_easy *net, int status, const
   }
   if (status == LDS_ERR_ACCELERATOR)
     (void)snprintf(cause, sizeof cause,
-                   "; a network has one here, and so has `loadstone serve`: compile it for one, or run it from Python or "
+                   "; a network has further VTAs here and with `loadstone serve`, but no accelerators of plug-ins: run it from Python or "
                    "with `loadstone export`");
   return lds_easy_fail(error, status, "model '%.60s'%s: %s%s", lds_model_name(&net->model), place, lds_status_text(status), cause);
 }
@@ -54,6 +59,9 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
   int status;
   lds_session_config_default(&config);
   lds_session_config_all(&config);
+  status = lds_beside_open(net->device, &net->model, &net->further, &net->further_count, error);
+  if (status != LDS_OK) return status;
+  if (net->further_count != 0) lds_session_config_accelerators(&config, net->further, net->further_count);
   config.hang_ns = net->device->name.hang_ns;
   config.external = net->device->external;
   config.external_ctx = net->device->external_ctx;
@@ -63,7 +71,7 @@ static int open_session(lds_easy *net, lds_easy_error *error) {
     return lds_easy_fail(error, LDS_ERR_MEMORY, "model '%.60s' needs %lu bytes of the host's memory, which are not available",
                          lds_model_name(&net->model), (unsigned long)size_bytes);
   }
-  status = lds_session_open(&net->session, &net->model, &net->device->device, &config, net->memory, size_bytes, &fault);
+  status = lds_session_open(&net->session, &net->model, &net->device->own.device, &config, net->memory, size_bytes, &fault);
   return status == LDS_OK ? LDS_OK : fail_at(error, net, status, &fault);
 }
 
@@ -180,6 +188,7 @@ void lds_easy_close(lds_easy *net) {
   if (net == NULL) return;
   (void)pthread_mutex_lock(&net->device->lock);
   lds_session_close(net->session);
+  lds_beside_close(net->device, net->further, net->further_count);
   lds_served_close(net->served);
   (void)pthread_mutex_unlock(&net->device->lock);
   lds_easy_device_close(net->device);
@@ -264,6 +273,8 @@ uint64_t lds_easy_copied_bytes(const lds_easy *net) { return net->copied_bytes; 
 uint64_t lds_easy_cycles(const lds_easy *net) { return net->cycles; }
 
 uint64_t lds_easy_response_ns(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_response_ns(net->served); }
+
+uint64_t lds_easy_response_cycles(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_response_cycles(net->served); }
 
 uint64_t lds_easy_missed(const lds_easy *net) { return net->served == NULL ? 0 : lds_served_missed(net->served); }
 

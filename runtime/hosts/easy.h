@@ -16,9 +16,11 @@ struct lds_easy {
   void *file; /* the artifact, if it was read here */
   void *memory;
   lds_model model;
-  lds_session *session; /* NULL: another process has it */
-  lds_served *served;   /* NULL: this process has it */
-  lds_entry entry;      /* the one that runs */
+  lds_session *session;     /* NULL: another process has it */
+  lds_accelerator *further; /* what it has beside the device: beside.h */
+  uint32_t further_count;
+  lds_served *served; /* NULL: this process has it */
+  lds_entry entry;    /* the one that runs */
   uint32_t entry_number;
   lds_binding *ports; /* inputs, then outputs: which may be bound to other memory, and in a run their addresses */
   uint64_t copied_bytes, cycles;

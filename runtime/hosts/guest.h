@@ -27,6 +27,7 @@ typedef struct lds_guest {
   int asked, waits;                  /* a run is not answered; it is not released before `due` */
   uint64_t due, earliest, period_ns; /* earliest: of the next release */
   uint64_t cycles;                   /* of the last run */
+  uint64_t released_at_cycles, response_cycles;
 } lds_guest;
 
 /* Opens the artifact in the memory file, adds it to the schedule, and makes the memory whose descriptor is *memory. ended: its `done`. */

@@ -14,7 +14,7 @@ enum { LINE_BYTES = 64 };
 
 /* Takes a piece from the driver, with the lock held. */
 static int take(lds_easy_device *d, size_t size_bytes, lds_device_memory *piece, lds_easy_error *error) {
-  const lds_hal *hal = d->device.hal;
+  const lds_hal *hal = d->own.device.hal;
   if (d->name.kind == LDS_KIND_SERVED) {
     return lds_easy_fail(error, LDS_ERR_STATE, "device '%s' has no memory for applications: another process has it", d->text);
   }
@@ -62,7 +62,7 @@ void lds_easy_memory_free(lds_easy_device *d, void *data) {
   piece = *at;
   if (piece != NULL) {
     *at = piece->next;
-    d->device.hal->dma_free(d->device.hal->ctx, &piece->buffer);
+    d->own.device.hal->dma_free(d->own.device.hal->ctx, &piece->buffer);
   }
   (void)pthread_mutex_unlock(&d->lock);
   if (piece == NULL) return;

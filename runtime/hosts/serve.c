@@ -26,8 +26,9 @@ struct lds_server {
   lds_schedule schedule;
   lds_guest *guests;
   uint32_t count;
-  uint64_t gone;       /* of those whose networks were opened */
-  uint64_t deaf_until; /* when connections are accepted again */
+  uint64_t gone;          /* of those whose networks were opened */
+  uint64_t deaf_until;    /* when connections are accepted again */
+  uint64_t cycles_before; /* of all blocks before the last step: whoever is heard behind it may have come while its block was at work */
   lds_server_counts counts;
 };
 
@@ -58,6 +59,7 @@ static void answer(lds_server *s, lds_guest *g, int status, const lds_easy_error
   a.head.second = 0;
   a.response_ns = g->task.response;
   a.cycles = g->cycles;
+  a.response_cycles = g->response_cycles;
   a.missed = g->task.missed;
   if (status != LDS_OK) memcpy(a.text, error->text, sizeof a.text);
   if (g->channel >= 0 && !lds_packets_send(g->channel, &a, sizeof a, descriptor, MSG_DONTWAIT)) drop(s, g);
@@ -69,6 +71,7 @@ static void run_ended(void *ctx, lds_task *task, int status) {
   (void)task;
   error.text[0] = 0;
   g->asked = 0;
+  g->response_cycles = g->server->schedule.cycles - g->released_at_cycles;
   lds_guest_take(g, status, &error);
   ++g->server->counts.runs;
   g->server->counts.failures += status != LDS_OK;
@@ -168,6 +171,7 @@ static uint64_t release(lds_server *s, uint64_t now) {
     if (g->waits && g->due <= now) {
       g->waits = 0;
       g->earliest = g->due > UINT64_MAX - g->period_ns ? UINT64_MAX : g->due + g->period_ns;
+      g->released_at_cycles = s->cycles_before;
       (void)lds_task_release(&g->task, g->due);
     }
     if (g->waits && g->due < next) next = g->due;
@@ -209,7 +213,9 @@ int lds_server_run(lds_server *s, uint64_t clients, int stop, lds_easy_error *er
   if (s == NULL) return lds_easy_fail(error, LDS_ERR_ARGUMENT, "the server is NULL");
   while (stopped == 0 && s->gone < clients) {
     const uint64_t now = now_ns(), next = release(s, now);
-    const int busy = lds_schedule_step(&s->schedule, now, SLICE_NS) == LDS_BUSY;
+    int busy;
+    s->cycles_before = s->schedule.cycles;
+    busy = lds_schedule_step(&s->schedule, now, SLICE_NS) == LDS_BUSY;
     stopped = listen_for(s, stop, busy ? 0 : next - now, now);
     sweep(s, now);
   }

@@ -24,7 +24,7 @@
 #include "lds_packets.h"
 
 /* Kinds and version are none of a simulator's, so that neither is taken for the other. */
-enum { LDS_SERVE_OPEN = 16, LDS_SERVE_RUN = 17, LDS_SERVE_RESET = 18, LDS_SERVE_VERSION = 1 };
+enum { LDS_SERVE_OPEN = 16, LDS_SERVE_RUN = 17, LDS_SERVE_RESET = 18, LDS_SERVE_VERSION = 2 };
 
 typedef struct lds_serve_request {
   lds_packet head;
@@ -33,7 +33,8 @@ typedef struct lds_serve_request {
 
 typedef struct lds_serve_answer {
   lds_packet head;
-  uint64_t response_ns, cycles; /* of the last run: from its release to its end, and the device's */
+  uint64_t response_ns, cycles; /* of the last run: from its release to its end, and what its own programs took */
+  uint64_t response_cycles;     /* of it: of all blocks that ended meanwhile, its own and others' */
   uint64_t missed;              /* deadlines, of all runs so far */
   char text[LDS_EASY_TEXT_BYTES];
 } lds_serve_answer;

@@ -23,7 +23,7 @@ struct lds_served {
   uint32_t sequence;
   uint8_t *memory;
   size_t memory_bytes;
-  uint64_t response_ns, missed;
+  uint64_t response_ns, response_cycles, missed;
   char socket[LDS_NAME_BYTES];
 };
 
@@ -64,6 +64,7 @@ static int call(lds_served *s, lds_serve_request *request, size_t size_bytes, in
   }
   answer->text[sizeof answer->text - 1u] = 0;
   s->response_ns = answer->response_ns;
+  s->response_cycles = answer->response_cycles;
   s->missed = answer->missed;
   return lds_easy_fail(error, (int32_t)answer->head.first, "%s", answer->text);
 }
@@ -160,5 +161,7 @@ void lds_served_close(lds_served *s) {
 void *lds_served_port(lds_served *s, uint32_t port) { return s->memory + lds_serve_place(s->model, port, NULL); }
 
 uint64_t lds_served_response_ns(const lds_served *s) { return s->response_ns; }
+
+uint64_t lds_served_response_cycles(const lds_served *s) { return s->response_cycles; }
 
 uint64_t lds_served_missed(const lds_served *s) { return s->missed; }

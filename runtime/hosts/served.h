@@ -29,6 +29,7 @@ int lds_served_run(lds_served *served, uint32_t entry, uint64_t *cycles, lds_eas
 int lds_served_reset(lds_served *served, lds_easy_error *error);
 /* Of the last run, from its release to its end; and how many runs so far ended behind their deadlines. */
 uint64_t lds_served_response_ns(const lds_served *served);
+uint64_t lds_served_response_cycles(const lds_served *served);
 uint64_t lds_served_missed(const lds_served *served);
 
 #endif /* LDS_SERVED_H */

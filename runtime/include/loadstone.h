@@ -153,6 +153,10 @@ LDS_EXPORT const char *lds_model_name(const lds_model *model);
 LDS_EXPORT const char *lds_model_device(const lds_model *model, uint32_t device);
 LDS_EXPORT const uint8_t *lds_model_fingerprint(const lds_model *model, uint32_t device);
 LDS_EXPORT uint32_t lds_model_config_hash(const lds_model *model, uint32_t device);
+/* How many devices it names, and whether it has programs for one of them; how one is configured, as JSON. */
+LDS_EXPORT uint32_t lds_model_device_count(const lds_model *model);
+LDS_EXPORT int lds_model_uses(const lds_model *model, uint32_t device);
+LDS_EXPORT const char *lds_model_device_attributes(const lds_model *model, uint32_t device);
 LDS_EXPORT uint32_t lds_model_input_count(const lds_model *model);
 LDS_EXPORT uint32_t lds_model_output_count(const lds_model *model);
 LDS_EXPORT int lds_model_input(const lds_model *model, uint32_t index, lds_tensor *out);

@@ -49,7 +49,7 @@ __all__ = [
 
 MODEL = dense_model(load_config("vtaq-1x16x16")).artifact
 OPEN, RUN, RESET = 16, 17, 18
-ANSWER_BYTES = 16 + 3 * 8 + 512
+ANSWER_BYTES = 16 + 4 * 8 + 512
 
 
 def in_parts(parts: int) -> Artifact:
@@ -126,7 +126,7 @@ def memory_file(data: bytes) -> int:
     return fd
 
 
-def opening(version: int = 1, priority: int = 0, period: int = 0, deadline: int = 0) -> bytes:
+def opening(version: int = 2, priority: int = 0, period: int = 0, deadline: int = 0) -> bytes:
     return struct.pack("<4I2Q", OPEN, 7, version, priority, period, deadline)
 
 
@@ -149,18 +149,18 @@ def answered(one: socket.socket) -> tuple[int, str] | None:
         return None
     assert len(data) == ANSWER_BYTES
     status = struct.unpack_from("<i", data, 8)[0]
-    return status, data[40:].split(b"\0")[0].decode()
+    return status, data[48:].split(b"\0")[0].decode()
 
 
-def nonsense(path: Path, count: int) -> None:
+def nonsense(path: Path, count: int, artifact: Artifact = MODEL) -> None:
     """Messages at random, with descriptors of anything, and artifacts with changed bytes."""
     rng = random.Random(count)
-    good = MODEL.to_bytes()
+    good = artifact.to_bytes()
     for turn in range(count):
         fds = []
         message = rng.randbytes(rng.choice((0, 1, 15, 16, 17, 31, 32, 33, 600)) or 1)
         if turn % 2:
-            message = opening(version=1, priority=rng.getrandbits(32))
+            message = opening(priority=rng.getrandbits(32))
             data = bytearray(good)
             for _ in range(rng.randrange(1, 4)):
                 data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)

@@ -18,9 +18,9 @@ from loadstone.compiler import compile
 from loadstone.library.native import ffi, lib
 from loadstone.runtime.device import open as open_runtime
 from loadstone.vta.device.hw_config import load_config
+from tests.artifact.test_program_step import program_model
 from tests.compiled import golden, network
 from tests.float_models import images, small_onnx
-from tests.further import branches
 from tests.hosts.easy import Easy, EasyError, bytes_kept, open_device, zeros_like
 from tests.sample_model import copy_model, dense_model
 
@@ -129,6 +129,17 @@ def test_a_wrong_table_is_refused(text: str | None, line: str, tmp_path: Path) -
     assert str(caught.value).startswith(str(table))
 
 
+def test_a_device_that_does_not_open_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The same one, asked again and again: its simulator has a thread each time."""
+    device = open_device(f"sim;pool_mb=1;timing={tmp_path}/absent")
+
+    def session() -> None:
+        with pytest.raises(EasyError, match="absent"):
+            Easy(copy_model(), device)
+
+    assert bytes_kept(session, 20, 3) < 20 * 1024
+
+
 def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
     config = load_config("vtaq-1x16x16")
     dense = dense_model(config)
@@ -147,7 +158,9 @@ def test_networks_of_one_device_share_it_and_outlive_its_owner() -> None:
 
 # --- what goes wrong ------------------------------------------------------------------------------
 DEVICES = "sim, null, simd:SOCKET, served:SOCKET, uio:PATH[,UDMABUF], devmem:REGISTERS,MEMORY+BYTES"
-OPTIONS = "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE"
+OPTIONS = (
+    "registers=NAME, bus_offset=N, hang_ms=N, pool_mb=N, timing=FILE, further=PATH[,PATH] (uio)"
+)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +283,13 @@ def test_a_model_for_another_device_and_one_that_needs_python() -> None:
         Easy(replace(model, steps=(step,)))
 
 
-def test_a_model_for_several_devices_is_refused_with_what_to_do() -> None:
-    _, artifact = branches()
+def test_a_model_for_an_accelerator_of_a_plug_in_is_refused_with_what_to_do() -> None:
     with pytest.raises(EasyError) as caught:
-        Easy(artifact, open_device("sim"))
+        Easy(program_model(), open_device("null"))
     assert str(caught.value) == (
-        "model 'branches': a step is for a device that the session was not given; a network has "
-        "one here, and so has `loadstone serve`: compile it for one, or run it from Python or with "
-        "`loadstone export`"
+        "model 'm': a step is for a device that the session was not given; a network has "
+        "further VTAs here and with `loadstone serve`, but no accelerators of plug-ins: run it "
+        "from Python or with `loadstone export`"
     )
 
 

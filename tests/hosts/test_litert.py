@@ -88,6 +88,18 @@ def test_a_network_is_one_operator_and_equals_our_own_run(
         assert np.array_equal(got.reshape(own.shape), own)
 
 
+def test_a_network_on_two_devices_equals_litert_s_own_kernels(shared: Path) -> None:
+    path = shared / "models/mlpt_kws_int8.tflite"
+    compiled = litert.compile(path, f"{TARGET} -count=2")
+    (part,) = compiled.parts
+    assert part.artifact.further == (1,)
+    made = opened(compiled.data)
+    (x,), (y,) = golden(shared, path.name, 3)
+    for sample, wanted in zip(x, y, strict=True):
+        (got,) = run(made, sample)
+        assert np.array_equal(got.reshape(wanted.shape), wanted)
+
+
 def test_without_the_delegate_the_file_is_what_it_was(sine: HostModel) -> None:
     for x in images(3):
         assert np.array_equal(

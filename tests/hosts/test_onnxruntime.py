@@ -78,6 +78,18 @@ def nodes(data: bytes) -> list[str]:
 
 
 # --- runs -----------------------------------------------------------------------------------------
+def test_a_network_on_two_devices_equals_that_on_one(shared: Path, devices: list[Any]) -> None:
+    path = shared / "models/mlonmcu_micro_kws_m_qdq.onnx"
+    made = [host.compile(path, f"{TARGET}{count}") for count in ("", " -count=2")]
+    assert [part.artifact.further for one in made for part in one.parts] == [(), (1,)]
+    one, two = (opened(model.data, devices) for model in made)
+    rng = np.random.default_rng(5)
+    shape = [n if isinstance(n, int) else 1 for n in one.get_inputs()[0].shape]
+    for _ in range(3):
+        x = rng.standard_normal(shape).astype(np.float32) * 20
+        assert all(map(np.array_equal, run(one, x), run(two, x)))
+
+
 def test_a_network_equals_our_own_run(
     shared: Path, tmp_path: Path, devices: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

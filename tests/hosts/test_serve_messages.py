@@ -38,6 +38,7 @@ from tests.hosts.serving import (
     ran,
     serving,
 )
+from tests.hosts.test_beside import exact, on_two
 from tests.repeat import times
 
 
@@ -138,7 +139,7 @@ def test_who_reads_no_answers_is_dropped(serving_all: Serving) -> None:
 def test_another_version_and_an_entry_that_is_not_are_refused(serving_all: Serving) -> None:
     artifact = memory_file(MODEL.to_bytes())
     with connected(serving_all.path) as one:
-        for version, line in ((2, "the server is of another version of loadstone"), (1, "")):
+        for version, line in ((1, "the server is of another version of loadstone"), (2, "")):
             socket.send_fds(one, [opening(version)], [artifact])
             assert answered(one) == (lib().LDS_ERR_VERSION if line else 0, line)
         one.send(struct.pack("<4I", RUN, 1, 5, 0))
@@ -202,9 +203,13 @@ def test_nonsense_finds_nothing_in_a_server_under_the_sanitizers(
             with Easy(in_parts(turn + 1), served.name(priority=turn, deadline_us=1)) as net:
                 assert np.array_equal(ran(net, width), ran(net, width))
                 nonsense(path, times(40, 2000))
+            graph, artifact = on_two()
+            with Easy(artifact, served.name()) as net:
+                exact(net, graph)
+                nonsense(path, times(40, 2000), artifact)
         out, err = child.communicate("", timeout=60)
     assert (child.returncode, err) == (0, "")
     counts = json.loads(out)
-    assert counts["networks"] == times(3, 30)
-    assert counts["runs"] == 2 * times(3, 30)
-    assert counts["refused"] >= times(3, 30) * times(40, 2000) // 2
+    assert counts["networks"] == 2 * times(3, 30)
+    assert counts["runs"] == 3 * times(3, 30)
+    assert counts["refused"] >= times(3, 30) * times(40, 2000)

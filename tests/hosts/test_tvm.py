@@ -90,6 +90,18 @@ def test_a_network_runs_where_there_is_tvms_runtime_alone(shared: Path, tmp_path
     assert np.array_equal(got, ours)
 
 
+def test_a_network_on_two_devices_has_the_outputs_of_litert(shared: Path, tmp_path: Path) -> None:
+    file, target = "mlpt_kws_int8.tflite", f"{TARGET} -count=2"
+    (x,), (y,) = golden(shared, file, 3)
+    module = host.codegen(host.partition(shared / "models" / file, target), target)
+    library = exported(module, tmp_path / "kws.so")
+    assert f"{TARGET}.1".encode() in library.read_bytes()
+    run = machine(library)
+    for sample, want in zip(x, y, strict=True):
+        got = run(tvm.runtime.tensor(sample)).numpy()
+        assert np.array_equal(got.reshape(want.shape), want)
+
+
 def test_which_device_runs_it(sine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of codegen; the environment's, which a process may have; that which it was told."""
     x = images(1)[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`loadstone serve DEVICE SOCKET`: one device for several processes, by priorities.
+"""`loadstone serve DEVICE SOCKET`: one device for several processes, by priorities, and those
+beside it for networks of several devices.
 
 In:   a device by its name; clients, which name theirs served:SOCKET.
 Out:  runs of their networks (runtime/hosts/serve.c), until Ctrl-C or SIGTERM, which end it at
@@ -24,6 +25,7 @@ _EPILOG = """\
 examples:
   loadstone serve sim /tmp/npu.sock                    the simulator, as the device of the first network
   loadstone serve 'uio:/dev/uio0,/dev/udmabuf0' /run/npu.sock      a board
+  loadstone serve 'uio:/dev/uio0;further=/dev/uio1' /run/npu.sock  a board with two devices, for networks of `-count=2`
   loadstone run kws.lds --inputs x.npz --device 'served:/tmp/npu.sock;priority=2;period_us=20000'
 
 devices: as of runtime/hosts/include/lds_easy.h, with its options. Who may write the socket may use the device: its folder decides who does.

@@ -56,6 +56,10 @@ typedef struct lds_easy lds_easy;
  *                                         32 bits)
  *   timing=FILE                           sim counts cycles by a table of lines `NAME VALUE`, the constants of docs/timing.md; those that
  *                                         are not there are VTA's own
+ *   further=PATH[,PATH] (uio)             the UIO devices of further devices, NAME.1 and so on where the artifact's first one is NAME
+ *
+ * An artifact of several VTAs (docs/many-devices.md) gets the further ones that it has programs for: sim and null make them beside the
+ * first one, with its memory; those of simd:SOCKET are at SOCKET.NAME; uio is told by further=. 16 of them are in use at a time.
  *
  * and behind served:SOCKET these alone (docs/schedule.md), with a device of this process for each network, as one waits for the other:
  *
@@ -122,13 +126,15 @@ LDS_EXPORT int lds_easy_reset(lds_easy *net, lds_easy_error *error);
 /* Bytes that this network's runs have copied between the caller's arrays and the device's memory. */
 LDS_EXPORT uint64_t lds_easy_copied_bytes(const lds_easy *net);
 
-/* Cycles that the device took for the last lds_easy_run that ended well; 0 before it, of a device without counters, and of
- * sim without timing=FILE. */
+/* Cycles that the device took for the last lds_easy_run that ended well, several devices together; 0 before it, of a device without
+ * counters, and of sim without timing=FILE. */
 LDS_EXPORT uint64_t lds_easy_cycles(const lds_easy *net);
 
 /* Of a network at served:SOCKET: how long its last run took there, from its release to its end, and how many of its runs took longer than
- * deadline_us. Of others 0. */
+ * deadline_us. In cycles: of all blocks that ended meanwhile, one that had begun before whole, as devices count them; `loadstone bound`
+ * says the most. Of others 0. */
 LDS_EXPORT uint64_t lds_easy_response_ns(const lds_easy *net);
+LDS_EXPORT uint64_t lds_easy_response_cycles(const lds_easy *net);
 LDS_EXPORT uint64_t lds_easy_missed(const lds_easy *net);
 
 #ifdef __cplusplus

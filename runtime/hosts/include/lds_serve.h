@@ -6,7 +6,7 @@
  *
  * One thread does everything. The server validates each artifact, and refuses one whose programs depend on what ran before (rule V17). A
  * client reaches its own inputs and outputs alone; one that dies, breaks the protocol or reads no answers is dropped, and its run ends with
- * its block.
+ * its block. An artifact of several VTAs gets the further ones as lds_easy.h says; each of its blocks has all devices.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef LDS_SERVE_H

@@ -89,6 +89,21 @@ def test_a_tile_that_nobody_reads_is_none() -> None:
     assert flow.contents[0].first in flow.outside
 
 
+def test_a_tile_that_nobody_reads_is_left_out_beside_one_of_its_content_that_is_read() -> None:
+    """Its load goes with that of the other one, and nothing need be in DRAM for it."""
+    index, load = next(
+        (n, o)
+        for n, (_, o) in enumerate(LAYERS.program().operations)
+        if isinstance(o, TileLoad) and o.tile.name == "mid00"
+    )
+    tile = VirtualTile(Memory.INP, load.tile.size_tiles, "unread")
+    alone, both = flow_of(LAYERS.program()), flow_of(beside(replace(load, tile=tile), index=index))
+    first = both.contents[0]
+    assert {each.name for each in first.tiles} == {"mid00", "mid01", "unread"}
+    assert (len(first.loads), len(first.used)) == (3, 2)
+    assert {n + (n >= index) for n in alone.outside} == both.outside
+
+
 def test_a_tile_that_is_loaded_behind_its_use_is_none() -> None:
     tile, acc = VirtualTile(Memory.INP, 1, "t"), VirtualTile(Memory.ACC, 1, "s")
     w = VirtualTile(Memory.WGT, 1, "w")

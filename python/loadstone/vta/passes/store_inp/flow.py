@@ -156,7 +156,7 @@ class _Walk:
         contents: dict[Hashable, InpContent] = {}
         for tile, own in self.tiles.items():
             loads = [o for n in own.loads if isinstance(o := self.operations[n], TileLoad)]
-            if own.is_mixed or not own.is_read:  # products with weights of zeros are left out
+            if own.is_mixed:
                 for writer, _ in own.sources:
                     self._read_outside(writer)
                 continue
@@ -172,7 +172,10 @@ class _Walk:
         for number, o in enumerate(self.operations):
             if type(o) is GemmNest and o.src.tile in holder:
                 holder[o.src.tile].used.append(number)
-        return Flow(list(contents.values()), frozenset(self.outside))
+        read = [one for one in contents.values() if one.used]
+        # products with weights of zeros are left out: the loads of what only they would read stay
+        self.outside.update(*(one.parts for one in contents.values() if not one.used))
+        return Flow(read, frozenset(self.outside))
 
 
 def _with(
