@@ -125,6 +125,22 @@ def test_who_is_late_behind_a_long_block_says_which_would_be_short_enough(
     assert "behind blocks" not in capsys.readouterr().out
 
 
+def test_what_is_late_behind_a_step_of_the_host_is_not_told_to_cut_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Steps of 100 us each, three before and behind programs: no cut makes one of them shorter."""
+    each, per_us = _cycles(), CONFIG.clock_mhz
+    alone = each + 100 * per_us * (len(dense_model(CONFIG).artifact.steps) - 1)
+    allowed = 99 * per_us
+    assert each < allowed
+    deadline = f"{(alone + allowed - 1) / per_us}us"
+    words = ["bound", "one.lds", "five.lds", "--periods", "9ms,9ms", "--host", "100us"]
+    assert main([*words, "--deadlines", f"{deadline},9ms"]) == 1
+    text = capsys.readouterr().out
+    assert f"at most {allowed:,} cycles: run longer steps of the host of five elsewhere" in text
+    assert "--switch-within" not in text.split("assumed:", maxsplit=1)[0]
+
+
 def test_memory_that_begins_anywhere_is_assumed_to_be_at_its_worst_place(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

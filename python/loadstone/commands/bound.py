@@ -266,19 +266,32 @@ def _longest(network: SharedNetwork) -> JsonObject | None:
     return {"step": step.name, "host": isinstance(step, HostStep)}
 
 
+#: Of the cycles of that option.
+_COUNTED = ", fewer than these: it counts them without the worst delay of memory"
+
+
 def _remedies(found: Bound) -> Iterator[str]:
     """For each network that waits too long for those of lower priority."""
     for place, network in enumerate(found.networks):
         most = found.allowed_block(place)
-        longer = [
-            one_line(other.artifact.name)
-            for other in found.networks[place + 1 :]
-            if most is not None and max(other.blocks, default=0) > most
+        if most is None:
+            continue
+        programs, steps = (
+            ", ".join(
+                one_line(other.artifact.name)
+                for other in found.networks[place + 1 :]
+                if other.longest_of(host=host) > most
+            )
+            for host in (False, True)
+        )
+        remedies = [
+            *([f"compile {programs} with --switch-within CYCLES{_COUNTED}"] if programs else []),
+            *([f"run longer steps of the host of {steps} elsewhere, or faster"] if steps else []),
         ]
-        if longer:
+        if remedies:
             yield (
                 f"{one_line(network.artifact.name)} would be in time behind blocks of at most "
-                f"{most:,} cycles: compile {', '.join(longer)} with --switch-within CYCLES"
+                f"{most:,} cycles: {'; '.join(remedies)}"
             )
 
 
