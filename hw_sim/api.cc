@@ -31,7 +31,7 @@ struct lds_sim {
   Machine machine;
   uint32_t bus_bits;
   TimingConstants constants;
-  uint32_t place_bytes = 0;  // lds_sim_any_place
+  uint32_t place_bytes = 0;  // lds_sim_at_worst
   int options[7] = {0, 1, 0, 0, 0, 0, LDS_SIM_ORDER_PROGRAM};
   std::string message;
   std::atomic<uint32_t> progress{0};
@@ -257,7 +257,7 @@ int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t li
   return LDS_SIM_OK;
 }
 
-int lds_sim_any_place(lds_sim *sim, uint32_t align_bytes) {
+int lds_sim_at_worst(lds_sim *sim, uint32_t align_bytes) {
   sim->message.clear();
   if ((align_bytes & (align_bytes - 1)) != 0) return refuse(sim, format("%u bytes are no power of two", align_bytes));
   sim->place_bytes = align_bytes;

@@ -15,7 +15,7 @@
 namespace lds::sim {
 
 struct Bus {
-  Bus(const TimingConstants &c, bool shared) : reads(c), is_shared(shared) {}
+  Bus(const TimingConstants &c, bool at_worst, bool shared) : reads(c, at_worst), is_shared(shared) {}
 
   ReadChannel reads;
   const bool is_shared;

@@ -27,8 +27,9 @@ struct Service {
 
 class ReadChannel {
  public:
-  explicit ReadChannel(const TimingConstants &c)
-      : latency_(static_cast<uint64_t>(c.read_latency_cycles)),
+  ReadChannel(const TimingConstants &c, bool at_worst)
+      : at_worst_(at_worst),
+        latency_(static_cast<uint64_t>(c.read_latency_cycles)),
         extra_(static_cast<uint64_t>(c.read_burst_extra_cycles)),
         slots_(static_cast<size_t>(std::clamp<int64_t>(c.read_requests_in_flight, 1, 1024))),
         lasts_(slots_, 0),
@@ -54,7 +55,9 @@ class ReadChannel {
       oldest_ = after(oldest_);
       --under_way_;
     }
-    const uint64_t waited = cycle > taken_ || !used_ ? cycle + latency_ : taken_;  // nothing waited in the queue
+    // Nothing waited in the queue. At worst, the latency is not over when those that did have been served: they can be served sooner.
+    const bool found_none = cycle > taken_ || !used_;
+    const uint64_t waited = found_none ? cycle + latency_ : at_worst_ ? std::max(cycle + latency_, taken_) : taken_;
     taken_ = std::max(waited, served_[turn_]);
     const uint64_t begins = std::max(taken_ + extra_, last_);
     last_ = begins + beats;
@@ -72,6 +75,7 @@ class ReadChannel {
  private:
   size_t after(size_t place) const { return place + 1 == slots_ ? 0 : place + 1; }
 
+  bool at_worst_;
   uint64_t latency_, extra_;
   size_t slots_;
   std::vector<uint64_t> lasts_;   // ring buffer: last beats of the requests in flight

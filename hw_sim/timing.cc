@@ -54,7 +54,8 @@ TimingOutcome time_program(const TimingInput &input, lds_sim_result *result, std
 }
 
 std::vector<TimingOutcome> time_together(const std::vector<TimedProgram> &programs) {
-  Bus bus(programs.front().input->constants, programs.size() > 1);
+  const TimingInput &first = *programs.front().input;
+  Bus bus(first.constants, first.place_bytes != 0, programs.size() > 1);
   std::vector<DeviceTiming> devices;
   devices.reserve(programs.size());
   for (const TimedProgram &p : programs) devices.emplace_back(*p.input, p.result, p.events, &bus);

@@ -24,7 +24,7 @@ struct TimingInput {
   const Geometry &geometry;
   const Region *regions;
   const TimingConstants &constants;
-  uint32_t place_bytes;  // the memory of a LOAD or STORE may stand any multiple of it further on; 0: it stands where it is
+  uint32_t place_bytes;  // at worst: the memory of a LOAD or STORE may stand any multiple of it further on; 0: it stands where it is
   uint32_t bus_bits;
   const Program &program;
   const uint32_t *done;                           // by stage: the number of instructions that were executed

@@ -158,9 +158,9 @@ LDS_SIM_EXPORT void lds_sim_unmap_all(lds_sim *sim);
 LDS_SIM_EXPORT int lds_sim_set_region(lds_sim *sim, uint32_t region, uint64_t base, uint64_t limit);
 
 /* For bounds, before a program's memory has a place: from now on each LOAD and STORE is timed at that place, of those which are a multiple
- * of align_bytes (a power of two) away from its own, where it takes the most bursts. 0: where it stands. What is read and written is the
- * same. */
-LDS_SIM_EXPORT int lds_sim_any_place(lds_sim *sim, uint32_t align_bytes);
+ * of align_bytes (a power of two) away from its own, where it takes the most bursts; and each burst that is read waits for
+ * read_latency_cycles, since those before it may be served sooner. 0: where it stands, as it is. What is read and written is the same. */
+LDS_SIM_EXPORT int lds_sim_at_worst(lds_sim *sim, uint32_t align_bytes);
 
 /* Sets scratchpads to zero, and marks them as never written. (A run keeps their content, as hardware does.) */
 LDS_SIM_EXPORT void lds_sim_reset(lds_sim *sim);

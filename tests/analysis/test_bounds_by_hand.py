@@ -143,6 +143,18 @@ def test_of_a_model_with_entries_the_first_is_bounded() -> None:
     assert model.steps[0] != model.steps[1]
 
 
+def test_the_longest_of_the_host_and_of_programs_are_apart() -> None:
+    """A step of the host, two programs, of which the second runs beside the first, another, and a
+    step of the host: four blocks."""
+    artifact = marked([(0, False), (1, True), (0, False)])
+    network = SharedNetwork(artifact, (30, 7, 20, 50), 100, 100)
+    assert (network.longest_of(host=True), network.longest_of(host=False)) == (50, 20)
+    assert network.longest_step is artifact.steps[4]
+    alone = SharedNetwork(entries_model(), (8,), 100, 100)
+    found = (alone.longest_of(host=True), alone.longest_of(host=False))
+    assert sorted(found) == [0, 8]
+
+
 def test_all_responses_must_be_within_deadlines() -> None:
     networks = [SharedNetwork(MODEL, (10,), 100, 15), SharedNetwork(MODEL, (20,), 100, 30)]
     found = bound(networks, ["so it is"])

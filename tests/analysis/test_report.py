@@ -11,9 +11,11 @@ from loadstone.analysis.report import Known, profile_report
 from loadstone.backend.plugins import load_plugins
 from loadstone.compiler import compile
 from loadstone.runtime import device
+from loadstone.simulator.programs import program_runs
 from loadstone.vta.device.hw_config import load_config
 from tests.compiled import golden, network
 from tests.conftest import ROOT
+from tests.further import FIRST, branches
 from tests.sample_model import dense_model
 
 
@@ -67,3 +69,10 @@ def test_kinds_come_from_the_compiler_or_from_the_instructions() -> None:
     report = profile_report(artifact, config, Known(kinds={names[0]: "dense"}, macs={names[0]: 7}))
     row = next(row for row in report.rows if row.name == names[0])
     assert (row.kind, row.macs) == ("dense", 7)
+
+
+def test_programs_side_by_side_take_as_long_as_the_longest() -> None:
+    _, both = branches()
+    found = profile_report(both, FIRST)
+    shorter = min(run.cycles / run.clock_mhz for run in program_runs(both, FIRST).values())
+    assert found.us == pytest.approx(sum(row.us for row in found.rows) - shorter)

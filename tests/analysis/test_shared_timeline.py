@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from loadstone.analysis.shared_timeline import SharedTimeline, shared_page, shared_timeline
+from loadstone.artifact.format import HostStep
 from loadstone.cli import main
-from loadstone.errors import ArtifactError
+from loadstone.errors import ArtifactError, ConfigError
 from tests.browser import cells, opened
 from tests.runtime.test_schedule import CONFIG, CYCLES, in_parts
 from tests.sample_model import copy_model, load_config
@@ -48,6 +50,13 @@ def test_every_step_is_in_one_block_and_no_two_blocks_overlap() -> None:
 def test_artifacts_of_two_devices_are_refused() -> None:
     with pytest.raises(ArtifactError, match="compiled for device 'vtaq-1x32x32'"):
         shared_timeline([in_parts(1), copy_model(load_config("vtaq-1x32x32"))], CONFIG)
+
+
+def test_networks_of_the_host_alone_have_no_time_to_show() -> None:
+    made = in_parts(1)
+    alone = replace(made, steps=tuple(s for s in made.steps if isinstance(s, HostStep)))
+    with pytest.raises(ConfigError, match="has no program of these networks"):
+        shared_timeline([alone, alone], CONFIG)
 
 
 def test_the_page_draws_every_block(tmp_path: Path) -> None:

@@ -125,6 +125,22 @@ def test_who_is_late_behind_a_long_block_says_which_would_be_short_enough(
     assert "behind blocks" not in capsys.readouterr().out
 
 
+def test_what_is_late_behind_a_step_of_the_host_is_not_told_to_cut_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Steps of 100 us each, three before and behind programs: no cut makes one of them shorter."""
+    each, per_us = _cycles(), CONFIG.clock_mhz
+    alone = each + 100 * per_us * (len(dense_model(CONFIG).artifact.steps) - 1)
+    allowed = 99 * per_us
+    assert each < allowed
+    deadline = f"{(alone + allowed - 1) / per_us}us"
+    words = ["bound", "one.lds", "five.lds", "--periods", "9ms,9ms", "--host", "100us"]
+    assert main([*words, "--deadlines", f"{deadline},9ms"]) == 1
+    text = capsys.readouterr().out
+    assert f"at most {allowed:,} cycles: run longer steps of the host of five elsewhere" in text
+    assert "--switch-within" not in text.split("assumed:", maxsplit=1)[0]
+
+
 def test_memory_that_begins_anywhere_is_assumed_to_be_at_its_worst_place(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -194,3 +210,21 @@ def test_networks_of_two_devices_do_not_share_one(capsys: pytest.CaptureFixture[
     dense_model(load_config("vtaq-1x8x8")).artifact.save("other.lds")
     assert status_of("bound", "one.lds", "other.lds", "--periods", "1ms,1ms") == 2
     assert "compiled for one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["clock_mhz", "timing", "bus_bits"])
+def test_devices_of_equal_programs_and_other_times_are_not_one(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their artifacts have one fingerprint: the bounds would be those of the first's device."""
+    first = load_config("vta-pynq")
+    own = {
+        "clock_mhz": dataclasses.replace(first, name="other", clock_mhz=50),
+        "timing": load_config("vta-de10nano"),
+        "bus_bits": dataclasses.replace(first, name="other", bus_bits=32),
+    }
+    for number, config in enumerate((first, own[name])):
+        dense_model(config).artifact.save(f"{number}.lds")
+    assert status_of("bound", "0.lds", "1.lds", "--periods", "1ms,1ms") == 2
+    said = capsys.readouterr().err
+    assert f"which runs the same programs with another {name}" in said

@@ -26,6 +26,7 @@ from tests.board.tools import need
 from tests.certificates import write_certificate
 from tests.conftest import ROOT
 from tests.float_models import images, module
+from tests.further import SECOND, branches, inputs
 from tests.sample_model import copy_model, dense_model, endless_model
 from tests.search.small_network import small_network
 from tests.simd_client import process
@@ -403,6 +404,19 @@ status = cli.main(["run", *sys.argv[1:]])
 print(time.monotonic())
 sys.exit(status)
 """
+
+
+def test_devices_side_by_side_take_as_long_as_the_longest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, both = branches()
+    both.save(tmp_path / "m.lds")
+    np.savez(tmp_path / "x.npz", in0=np.stack(inputs(graph)))
+    assert main(["run", f"{tmp_path}/m.lds", "--inputs", f"{tmp_path}/x.npz", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    own, other = report["device_ms_per_run"], report["described_ms_per_run"][SECOND.name]
+    host = report["others_ms_per_run"].get("host", 0)
+    assert report["all_devices_ms_per_run"] == pytest.approx(max(own, other) + host)
 
 
 def test_the_host_s_steps_in_c_are_measured_and_summed(

@@ -64,6 +64,17 @@ def test_a_bound_that_is_not_known_says_why(
     assert text.count("no bound: its cycles depend on its place: compile with --switch") == 1
 
 
+def test_a_device_that_would_be_overloaded_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples are released by the cycles of the memory that there is, bounds are of slower one."""
+    monkeypatch.setattr(run_beside, "bounds_beside", lambda *_: (None, None))
+    assert main([*WORDS, "five.lds", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["responses"]
+    assert [row["bound_cycles"] for row in rows] == [None, None]
+    assert all("their runs need more: give `loadstone bound`" in row["no_bound"] for row in rows)
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

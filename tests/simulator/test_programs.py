@@ -19,11 +19,13 @@ from loadstone.simulator.programs import (
     own_simulator,
     program_cycles,
     program_runs,
+    saved_us,
     simulators,
     trace,
 )
 from tests.artifact.test_program_step import program_model
 from tests.compiled import network
+from tests.further import FIRST, SECOND, branches, chain
 from tests.isa.tables import npu
 from tests.sample_model import copy_model
 
@@ -63,6 +65,17 @@ def test_runs_are_by_step() -> None:
     ((step,),) = [simulator.steps(model) for simulator in simulators(model, VTAQ)]
     assert (run.number, run.device, run.clock_mhz) == (step.number, step.device, step.clock_mhz)
     assert further_runs(model) == []
+
+
+def test_programs_side_by_side_save_all_but_the_longest_each_by_its_own_clock() -> None:
+    slow = replace(SECOND, clock_mhz=50)
+    _, both = branches(FIRST, slow)
+    first, second = (run.cycles for run in program_runs(both, FIRST).values())
+    assert first / FIRST.clock_mhz < second / 50
+    found = saved_us(both, program_runs(both, FIRST))
+    assert found == pytest.approx(first / FIRST.clock_mhz)
+    _, after = chain(FIRST, slow)
+    assert saved_us(after, program_runs(after, FIRST)) == 0
 
 
 def test_what_a_program_means_needs_its_fingerprint_alone() -> None:

@@ -49,9 +49,20 @@ class SharedNetwork:
     @property
     def longest_step(self) -> ProgramStep | HostStep | None:
         """The step with which its longest block begins, the first of equal ones."""
+        timed = self._timed
+        return max(timed, key=lambda block: block[0])[1] if timed else None
+
+    def longest_of(self, *, host: bool) -> int:
+        """Of its blocks that are steps of the host, or of those that are programs, the longest, in
+        cycles; 0: there is none."""
+        each = (cycles for cycles, step in self._timed if isinstance(step, HostStep) == host)
+        return max(each, default=0)
+
+    @property
+    def _timed(self) -> list[tuple[int, ProgramStep | HostStep]]:
+        """Of each block the cycles, and the step with which it begins."""
         steps = [block[0][1] for block in _blocks(self.artifact)]
-        places = range(len(self.blocks))
-        return steps[max(places, key=self.blocks.__getitem__)] if self.blocks else None
+        return list(zip(self.blocks, steps, strict=False))
 
 
 @dataclass(frozen=True)

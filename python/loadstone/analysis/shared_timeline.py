@@ -120,7 +120,12 @@ def shared_timeline(
                 raise response.error
             runs.append(SharedRun(artifact.name, response.released, response.time, tuple(own)))
     if not max(run.response for run in runs):
-        raise ConfigError(f"device {device.name} counts no cycles: there is no time to show")
+        why = (
+            "counts no cycles"
+            if any(artifact.programs for artifact in artifacts)
+            else "has no program of these networks, and steps of the host take no time here"
+        )
+        raise ConfigError(f"device {device.name} {why}: there is no time to show")
     return SharedTimeline(device.name, device.clock_mhz, tuple(runs))
 
 

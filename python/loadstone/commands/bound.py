@@ -138,8 +138,27 @@ def _one_device(artifacts: Sequence[Artifact]) -> Device:
                 f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
                 f"{artifacts[0].device}: networks that share a device are compiled for one"
             )
+        differs = _differs(device, device_of_artifact(artifact))
+        if differs:
+            raise ConfigError(
+                f"{artifact.name!r} was compiled for {artifact.device}, {artifacts[0].name!r} for "
+                f"{artifacts[0].device}, which runs the same programs with another {differs}: "
+                "compile both for the one that they share"
+            )
     _check_further(artifacts)
     return device
+
+
+def _differs(device: Device, other: Device) -> str:
+    """In what programs of one take other cycles on the other, or cycles other times; "": nothing."""
+    if device.clock_mhz != other.clock_mhz:
+        return "clock_mhz"
+    timing, others = (
+        {name: constant.value for name, constant in one.timing.items()} for one in (device, other)
+    )
+    if timing != others:
+        return "timing"
+    return "bus_bits" if device.bus_bits != other.bus_bits else ""
 
 
 def _check_further(artifacts: Sequence[Artifact]) -> None:
@@ -190,7 +209,8 @@ def _assumed(
         if constant is None
         else [
             f"memory delays a burst by {constant.value} cycles at most ({constant.source})",
-            "no program takes longer where memory is faster (tried, not proved)",
+            "no program takes longer at speeds of memory, or places, between those that are simulated "
+            "(tried, not proved)",
         ]
     )
     return [
@@ -246,19 +266,32 @@ def _longest(network: SharedNetwork) -> JsonObject | None:
     return {"step": step.name, "host": isinstance(step, HostStep)}
 
 
+#: Of the cycles of that option.
+_COUNTED = ", fewer than these: it counts them without the worst delay of memory"
+
+
 def _remedies(found: Bound) -> Iterator[str]:
     """For each network that waits too long for those of lower priority."""
     for place, network in enumerate(found.networks):
         most = found.allowed_block(place)
-        longer = [
-            one_line(other.artifact.name)
-            for other in found.networks[place + 1 :]
-            if most is not None and max(other.blocks, default=0) > most
+        if most is None:
+            continue
+        programs, steps = (
+            ", ".join(
+                one_line(other.artifact.name)
+                for other in found.networks[place + 1 :]
+                if other.longest_of(host=host) > most
+            )
+            for host in (False, True)
+        )
+        remedies = [
+            *([f"compile {programs} with --switch-within CYCLES{_COUNTED}"] if programs else []),
+            *([f"run longer steps of the host of {steps} elsewhere, or faster"] if steps else []),
         ]
-        if longer:
+        if remedies:
             yield (
                 f"{one_line(network.artifact.name)} would be in time behind blocks of at most "
-                f"{most:,} cycles: compile {', '.join(longer)} with --switch-within CYCLES"
+                f"{most:,} cycles: {'; '.join(remedies)}"
             )
 
 

@@ -55,11 +55,19 @@ def beside_another(
 def _bounds(
     artifact: Artifact, other: Artifact, config: Device, period: int
 ) -> tuple[tuple[int | None, int | None], JsonObject]:
-    """Of both; else why there are none, as where cycles depend on the place of the code."""
+    """Of both; else why there are none."""
     try:
-        return bounds_beside(artifact, other, config, period), {}
+        found = bounds_beside(artifact, other, config, period)
     except (ConfigError, SimulationError) as error:
         return (None, None), {"no_bound": str(error)}
+    if None not in found:
+        return found, {}
+    why = (
+        f"samples are released every {period} cycles, and with memory as slow as bounds assume "
+        "(worst_burst_extra_cycles) their runs need more: give `loadstone bound` the periods that "
+        "you mean"
+    )
+    return found, {"no_bound": why}
 
 
 def _answered(responses: Responses, config: Device) -> JsonObject:

@@ -32,6 +32,7 @@ __all__ = [
     "own_simulator",
     "program_cycles",
     "program_runs",
+    "saved_us",
     "simulator_of",
     "simulators",
     "trace",
@@ -103,6 +104,17 @@ def elapsed_cycles(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> int:
             total, longest = total + longest, 0
         longest = max(longest, runs[number].cycles)
     return total + longest
+
+
+def saved_us(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> float:
+    """What a run does not take because programs start side by side: of these all but the longest,
+    each by the clock of its own device."""
+    saved, group = 0.0, list[float]()
+    for number, program in artifact.numbered_programs:
+        if not program.beside:
+            saved, group = saved + sum(group) - max(group, default=0.0), []
+        group.append(runs[number].cycles / runs[number].clock_mhz)
+    return saved + sum(group) - max(group, default=0.0)
 
 
 def further_runs(artifact: Artifact) -> list[ProgramRun]:

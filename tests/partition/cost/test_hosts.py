@@ -4,19 +4,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loadstone import graph as g
 from loadstone.artifact.deploy import deploy
-from loadstone.artifact.format import Artifact, HostStep
+from loadstone.artifact.format import (
+    Artifact,
+    BufferView,
+    DataType,
+    HostStep,
+    MemoryRegion,
+    RegionKind,
+)
+from loadstone.artifact.host_step import argmax, gather, sum_float32
+from loadstone.backend.device import ProgramDevice
 from loadstone.cli import main
 from loadstone.errors import ConfigError
 from loadstone.numerics import Rounding
 from loadstone.partition.cost.hosts import HOSTS, SOURCES, stated_host
 from loadstone.partition.cost.prices import CostTable
 from loadstone.vta.device.hw_config import load_config
+from tests.artifact.test_row_rules import STEPS, model
 from tests.search.small_network import small_network
 
 CONFIG = load_config("vtaq-tiny")
@@ -44,6 +55,64 @@ def test_an_addition_costs_so_many_cycles_an_element() -> None:
     assert isinstance(step, HostStep)
     assert stated_host("cortex-m4@100").step_ns(step, artifact) == round(27.9 * 4096 * 10)
     assert stated_host("cortex-m4@200").step_ns(step, artifact) == round(27.9 * 4096 * 5)
+
+
+#: Steps of tests/artifact/test_row_rules.py: 3 rows of 2 heads of 4, caches of 8 places.
+_M = HOSTS["cortex-m4"]
+_ROWS = {
+    "attention": (STEPS["attention"], 2 * 24 * 8 * _M["mac"] + 3 * 2 * 8 * _M["exp"]),
+    "attention of a window": (
+        replace(STEPS["attention"], parameters={**STEPS["attention"].parameters, "window": 3}),
+        2 * 24 * 3 * _M["mac"] + 3 * 2 * 3 * _M["exp"],
+    ),
+    "what is kept of a cache": (STEPS["keep_rows"], 24 * 4 * _M["move"]),
+    "a rotation": (STEPS["rotate_places"], 24 * _M["element"]),
+    "a sum of 32 to 8": (sum_float32("o", 3, 9, 4, 1), 32 * _M["element"]),
+    "the largest of 24": (argmax("o", 1, 0, 12), 24 * _M["element"]),
+}
+
+
+@pytest.mark.parametrize("what", _ROWS)
+def test_what_reads_more_than_it_writes_costs_what_it_reads(what: str) -> None:
+    step, cycles = _ROWS[what]
+    assert stated_host("cortex-m4@100").step_ns(step, model(step)) == round(cycles * 10)
+
+
+def test_of_a_table_costs_what_is_taken() -> None:
+    """A row of 16 bytes of 1,000."""
+    said = (
+        (RegionKind.HOST, (1000, 16), "int8"),
+        (RegionKind.INPUT, (1, 1), "int32"),
+        (RegionKind.OUTPUT, (1, 16), "int8"),
+    )
+    tensors = tuple(
+        BufferView(kind.name, shape, DataType.of(dtype), region, 0)
+        for region, (kind, shape, dtype) in enumerate(said)
+    )
+    regions = tuple(
+        MemoryRegion(kind.name, kind, view.size_bytes, 4)
+        for (kind, _, _), view in zip(said, tensors, strict=True)
+    )
+    step = gather("o", (0, 1, 2), 1000, 16)
+    own = (ProgramDevice.of(CONFIG),)
+    made = Artifact("m", own, 1, regions, tensors, (1,), (2,), (step,))
+    assert stated_host("cortex-m4@100").step_ns(step, made) == 16 * 4 * 10
+
+
+def test_a_product_of_two_tensors_costs_its_multiply_accumulates() -> None:
+    grid = g.Quantization(0.5, 0)
+    a, b = g.Tensor("a", (1, 8, 32), "int8", grid), g.Tensor("b", (1, 32, 4), "int8", grid)
+    y = g.Tensor("y", (1, 8, 4), "int8", grid)
+    graph = g.Graph(
+        name="product",
+        inputs=(a, b),
+        outputs=(y,),
+        operators=(g.BatchMatMul(name="y", inputs=(a, b), outputs=(y,)),),
+    )
+    artifact = deploy(graph, graph.operators, CONFIG).artifact
+    (step,) = artifact.steps
+    assert isinstance(step, HostStep)
+    assert stated_host("cortex-m4@100").step_ns(step, artifact) == round(8 * 4 * 32 * 7.5 * 10)
 
 
 def test_prices_of_hosts_do_not_mix(tmp_path: Path) -> None:

@@ -31,8 +31,7 @@ def events(
     text: str, config: HwConfig = VTA, place_bytes: int = 0, **timing: int
 ) -> dict[int, Event]:
     """By instruction."""
-    simulator = Simulator(config, strict=False, trace=True)
-    simulator.any_place(place_bytes)
+    simulator = Simulator(config, strict=False, trace=True, place_bytes=place_bytes)
     for name, value in timing.items():
         simulator.set_timing(name, value)
     memory = np.zeros(1 << 16, np.uint8)
@@ -307,9 +306,24 @@ def test_memory_that_may_stand_anywhere_stands_where_it_takes_most_bursts() -> N
     assert cycles(store.format(256), place_bytes=256) == max(each) > min(each)
 
 
+def test_at_worst_each_burst_waits_for_the_latency() -> None:
+    """Two bursts of two beats, requested 50 cycles apart; memory works on both at a time. If the
+    first is requested in cycle 0, its beats end in 100 + 9 + 2; those of the second, which finds it
+    waiting, in 113. At worst the second has waited in 150, and ends in 150 + 9 + 2."""
+    text = "load inp[0] = dram[256 + 2y + x] for y<2 x<1\n"
+    late = {
+        "read_latency_cycles": 100,
+        "read_bursts_outstanding": 2,
+        "read_burst_extra_cycles": 9,
+        "read_request_interval_cycles": 50,
+    }
+    found = cycles(text, **late)
+    assert cycles(text, place_bytes=1 << 20, **late) == found + 161 - 113
+
+
 def test_a_place_of_no_power_of_two_is_refused() -> None:
     with pytest.raises(SimulationError, match="768 bytes are no power of two"):
-        Simulator(VTA).any_place(768)
+        Simulator(VTA, place_bytes=768)
 
 
 def test_partial_beats_are_whole_ones() -> None:

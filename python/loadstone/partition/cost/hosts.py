@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Protocol
@@ -63,10 +63,16 @@ HOSTS: Mapping[str, Mapping[str, float]] = {
     },
 }
 _MOVES = (
-    *(HostOpcode.PACK, HostOpcode.UNPACK, HostOpcode.COPY, HostOpcode.FILL, HostOpcode.LOOKUP),
-    HostOpcode.GATHER,
+    HostOpcode.PACK,
+    HostOpcode.UNPACK,
+    HostOpcode.COPY,
+    HostOpcode.FILL,
+    HostOpcode.LOOKUP,
 )
-_SERIES = ("softmax", "exp", "log", "tanh", "sigmoid", "erf", "gelu")
+#: What reads more than it writes.
+_REDUCTIONS = (HostOpcode.ARGMAX, HostOpcode.SUM_FLOAT32, HostOpcode.ROW_SCALES)
+_SUMS_OF_A_ROTATION = 6  # of an element: a Hadamard matrix of 64 by 64
+_SERIES = ("softmax", "exp", "log", "tanh", "sigmoid", "erf", "gelu", "power", "gate")
 _TEXT = re.compile(r"([a-z0-9-]+)@([0-9]+)")
 
 
@@ -93,8 +99,8 @@ class StatedHost:
         work = _work(step, artifact)
         if work is None:
             return None
-        kind, count = work
-        return max(1, round(HOSTS[self.name][kind] * count * 1000 / self.mhz))
+        cycles = sum(HOSTS[self.name][kind] * count for kind, count in work.items())
+        return max(1, round(cycles * 1000 / self.mhz))
 
     def layer_cycles(self, layer: WeightedLayer) -> int:
         """Of a float layer of a network that is quantized, at the costs of int8: the host's own
@@ -129,32 +135,61 @@ def stated_host(text: str) -> StatedHost:
     return StatedHost(name, mhz)
 
 
-def _work(step: HostStep, artifact: Artifact) -> tuple[str, int] | None:
-    """What a step computes, and how much of it."""
-    size = max(artifact.tensors[i].size_bytes for i in (*step.inputs, *step.outputs))
-    elements = _elements(step, artifact)
-    if step.opcode != HostOpcode.EXTERNAL:
-        name = step.opcode.name.lower()
-        if step.opcode in _MOVES:
-            return "move", size
-        if step.opcode == HostOpcode.MATMUL_FLOAT32:
-            return "mac", elements * artifact.tensors[step.inputs[0]].shape[-1]
-        return ("exp" if name.startswith(_SERIES) else "element"), elements
+def _work(step: HostStep, artifact: Artifact) -> Mapping[str, int] | None:
+    """What a step computes, and how much of each; None: not known by its kind."""
+    if step.opcode == HostOpcode.EXTERNAL:
+        return _external(step, artifact)
+    name = step.opcode.name.lower()
+    first = artifact.tensors[step.inputs[0]] if step.inputs else None
+    elements = _elements(step.outputs, artifact)
+    if step.opcode == HostOpcode.ATTENTION:
+        return _attention(step, artifact)
+    if step.opcode in _MOVES:
+        return {"move": max(artifact.tensors[i].size_bytes for i in (*step.inputs, *step.outputs))}
+    if step.opcode == HostOpcode.GATHER:  # of the table only what is taken
+        return {"move": sum(artifact.tensors[i].size_bytes for i in step.outputs)}
+    if step.opcode == HostOpcode.KEEP_ROWS and first is not None:  # the rest of the cache stays
+        return {"move": first.size_bytes}
+    if step.opcode == HostOpcode.MATMUL_FLOAT32 and first is not None:
+        return {"mac": elements * first.shape[-1]}
+    if step.opcode in _REDUCTIONS:
+        elements = _elements(step.inputs, artifact)
+    if step.parameters.get("rotate", 0):
+        elements *= 1 + _SUMS_OF_A_ROTATION
+    return {"exp" if name.startswith(_SERIES) else "element": elements}
+
+
+def _attention(step: HostStep, artifact: Artifact) -> Mapping[str, int]:
+    """Of a row behind the last places of the cache, which sees most."""
+    scales, y = artifact.tensors[step.inputs[3]], artifact.tensors[step.outputs[0]]
+    places = prod(scales.shape) // step.parameters["groups"]
+    seen = min(step.parameters["window"] or places, places)
+    size = step.parameters["size"]
+    return {"mac": 2 * prod(y.shape) * seen, "exp": prod(y.shape) // size * seen}
+
+
+def _external(step: HostStep, artifact: Artifact) -> Mapping[str, int] | None:
     if step.function != EXTERNAL_OPERATOR:
         return None
     kind = str(json.loads(step.attributes)["kind"]).lower()
     operator = step_operator(step.attributes, [content(artifact, i) for i in step.inputs])
     if isinstance(operator, g.Weighted | g.RealWeighted):
         narrow = getattr(operator, "is_depthwise", False)
-        name = "dense" if kind.endswith("dense") else "depthwise" if narrow else "mac"
-        return name, operator.macs
-    if "pool" in kind:
-        return "window", max(elements, operator.inputs[0].size)
+        return {
+            "dense" if kind.endswith("dense") else "depthwise" if narrow else "mac": operator.macs
+        }
+    if isinstance(operator, g.BatchMatMul | g.RealMatMul):
+        return {"mac": operator.macs}
     if type(operator).is_move:
-        return "move", size
-    return ("exp" if kind.startswith(_SERIES) else "element"), elements
+        tensors = (*step.inputs, *step.outputs)
+        return {"move": max(artifact.tensors[i].size_bytes for i in tensors)}
+    read = operator.inputs[0].size if operator.inputs else 0
+    elements = max(_elements(step.outputs, artifact), read)
+    if "pool" in kind:
+        return {"window": elements}
+    return {"exp" if kind.startswith(_SERIES) else "element": elements}
 
 
-def _elements(step: HostStep, artifact: Artifact) -> int:
-    """Of the outputs together."""
-    return sum(prod(artifact.tensors[index].shape) for index in step.outputs)
+def _elements(tensors: Sequence[int], artifact: Artifact) -> int:
+    """Of all of them together."""
+    return sum(prod(artifact.tensors[index].shape) for index in tensors)

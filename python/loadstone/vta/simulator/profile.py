@@ -45,6 +45,7 @@ __all__ = [
 
 _POOL = 0x10000000  # where driver/hal_sim.c has its memory
 _STREAM_ALIGN = 64  # runtime/session.c
+_SPEEDS = 4  # parts of the worst delay of memory
 
 
 @dataclass(frozen=True)
@@ -105,24 +106,28 @@ def profile(artifact: Artifact, config: HwConfig, device: int = 0) -> list[Profi
 
 def longest_cycles(artifact: Artifact, config: HwConfig, device: int = 0) -> list[int]:
     """Of every program of a device the most that it takes, wherever a runtime places the code and
-    the regions, with memory as slow as the timing table says it can be. Raises SimulationError when
-    one does not reach FINISH.
+    the regions, with memory as slow as the timing table says it can be, or faster. Raises
+    SimulationError when one does not reach FINISH.
 
-    Where regions begin at multiples of what bursts end at, as after `--switch-within`, these are
-    cycles of a run; where they do not, every LOAD and STORE has its own worst place.
+    Every LOAD and STORE has its own worst place; where regions begin at multiples of what bursts
+    end at, as after `--switch-within`, that is where it stands. Faster memory can make a program
+    slower, when another request is served first: so it is tried at several speeds.
     On a bus of several devices programs that run side by side begin in the same cycle.
     """
     timing = {**builtin_timing("vta-rtl"), **config.timing}  # as the simulator has them
     burst = timing[BURST].value
-    slow = max(timing[EXTRA], timing[WORST_EXTRA], key=lambda constant: constant.value)
-    simulator = Simulator(replace(config, timing={**timing, EXTRA: slow}))
+    most = max(timing[EXTRA], timing[WORST_EXTRA], key=lambda constant: constant.value)
     place = min((r.align_bytes for r in artifact.regions if r.on_device), default=burst)
-    simulator.any_place(0 if place % burst == 0 else place)
     found: list[list[int]] = []
     code_matters = timing[FETCH_SPLITS].value != 0  # else a batch is one burst, wherever it stands
+    simulator = Simulator(replace(config, timing={**timing, EXTRA: most}), place_bytes=place)
     for offset in range(0, burst if code_matters else 1, _STREAM_ALIGN):
         simulator.unmap_all()
         found.append([result.cycles for _, result in _runs(simulator, artifact, device, offset)])
+    for speed in sorted({most.value * part // _SPEEDS for part in range(_SPEEDS + 1)}):
+        memory = {**timing, EXTRA: replace(most, value=speed)}
+        simulator = Simulator(replace(config, timing=memory))
+        found.append([result.cycles for _, result in _runs(simulator, artifact, device)])
     return [max(each) for each in zip(*found, strict=True)]
 
 
@@ -138,12 +143,12 @@ def _runs(
     constants of the simulator's. code_offset: as for _place."""
     placed = _place(simulator, artifact, device, code_offset)
     others = {
-        number: Simulator(replace(config, timing=simulator.config.timing))
+        number: Simulator(
+            replace(config, timing=simulator.config.timing), place_bytes=simulator.place_bytes
+        )
         for number, config in bus_companions(artifact, device).items()
         if number != device
     }
-    for beside_it in others.values():
-        beside_it.any_place(simulator.place_bytes)
     places = {
         id(program): (insns, address)
         for number, other in others.items()

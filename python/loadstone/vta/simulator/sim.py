@@ -11,8 +11,7 @@ Next: replay.py compares with vectors; trace.py writes events for Perfetto; runt
     result = simulator.run(insns)
 
 Simulators are independent: several can run at once, each in its own thread, because a run does not
-hold Python's lock. Ctrl-C ends a run of the main thread within milliseconds.
-Needs NumPy and cffi, not TVM.
+hold Python's lock. Ctrl-C ends one of the main thread within milliseconds. Needs no TVM.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ class SimulatorOptions(TypedDict, total=False):
     trace: bool  # keep the events
     kernels: str  # one of KERNELS
     order: str  # one of ORDERS
+    place_bytes: int  # what memory begins at multiples of, as of lds_sim_at_worst; 0: as it stands
 
 
 class Simulator:
@@ -88,7 +88,8 @@ class Simulator:
         self._mapped: list[tuple[int, int]] = []
         self._keep: list[Array] = []
         self._stream = b""
-        self.place_bytes = 0
+        self.place_bytes = options.get("place_bytes", 0)
+        self._done(lib().lds_sim_at_worst(self._sim, self.place_bytes))
         for name, constant in config.timing.items():
             self.set_timing(name, constant.value)
         strict = options.get("strict")
@@ -156,12 +157,6 @@ class Simulator:
         self._done(
             lib().lds_sim_set_region(self._sim, region, base, size | (1 << 63 if read_only else 0))
         )
-
-    def any_place(self, align_bytes: int) -> None:
-        """For bounds, before a program's memory has a place: from now on each LOAD and STORE takes
-        the most bursts that it can take where all memory begins at a multiple of align_bytes."""
-        self._done(lib().lds_sim_any_place(self._sim, align_bytes))
-        self.place_bytes = align_bytes
 
     def reset(self) -> None:
         """Scratchpads to zero, as if never written."""
