@@ -10,6 +10,7 @@ namespace {
 bool within(int64_t value, int64_t low, int64_t high) { return low <= value && value <= high; }
 
 bool legal(const lds_hw_config &c) {
+  if (!within(c.log_batch, 0, 6) || !within(c.log_block, 1, 7)) return false;
   const int64_t lu = c.log_uop_buff - 2;
   const int64_t wide = c.log_inp_width - 3;  // 1: elements of two bytes
   const int64_t li = c.log_inp_buff - c.log_batch - c.log_block - wide;
@@ -28,8 +29,8 @@ bool legal(const lds_hw_config &c) {
   if (has_groups && (wide != 0 || c.log_block < 2 || 1u << c.log_block > LDS_GROUP_WEIGHTS)) return false;
   if (has_windows && (wide != 0 || c.log_block < 2 || li < 2)) return false;
   return c.isa_version == 1 && within(wide, 0, 1) && c.log_wgt_width == c.log_inp_width && c.log_acc_width == 5 && rounds &&
-         within(c.log_batch, 0, 6) && within(c.log_block, 1, 7) && within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) &&
-         within(la, 1, 11) && la + li + lw <= 32 && la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);
+         within(lu, 1, 13) && within(li, 1, 15) && within(lw, 1, 15) && within(la, 1, 11) && la + li + lw <= 32 &&
+         la + std::max(la, li) + lw <= 32 && within(c.uop_depth, 1, int64_t{1} << lu);
 }
 
 }  // namespace

@@ -81,11 +81,11 @@ bool Machine::use_kernels(int path) {
 void Machine::reset_scratchpads() {
   std::fill(uop.begin(), uop.end(), Uop{});
   inp.clear();
-  inp_side.clear();
   acc.clear();
   float_inp.clear();
   float_wgt.clear();
   if (g.is_float) return;
+  kernels->prepare_inp(g.block, inp.data(), inp_side.data(), inp_rows());  // a zero need not be a byte of zeros there
   const std::vector<int8_t> zeros(g.dram_tile_bytes[LDS_MEMORY_WGT]);
   kernels->pack_wgt(g.block, zeros.data(), wgt.data());
   for (size_t at = wgt_tile_bytes(); at < wgt.size(); at += wgt_tile_bytes()) std::memcpy(wgt.data() + at, wgt.data(), wgt_tile_bytes());

@@ -346,6 +346,7 @@ static int check(walk *w, const uint8_t *bytes, int last) {
 /* Whether a configuration is valid, by the limits of HwConfig, on which everything above relies. */
 static int config_is_possible(const lds_hw_config *c) {
   const lds_isa_widths w = lds_isa_widths_of(c);
+  if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if ((c->log_inp_width != 3 && c->log_inp_width != 4) || c->log_wgt_width != c->log_inp_width || c->log_acc_width != 5) return 0;
   if ((c->capabilities & LDS_CAP_REQUANTIZE) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_CONFIG) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_REQUANTIZE) != 0 && (c->capabilities & LDS_CAP_REQUANTIZE) == 0) return 0;
@@ -354,7 +355,6 @@ static int config_is_possible(const lds_hw_config *c) {
   if ((c->capabilities & LDS_CAP_STORE_INP) != 0 && (lds_is_float(c) || (c->capabilities & LDS_CAP_REGIONS) == 0)) return 0;
   if ((c->capabilities & LDS_CAP_STORE_ACC) != 0 && lds_is_float(c)) return 0;
   if ((c->capabilities & LDS_CAP_DEPTHWISE) != 0 && (lds_is_float(c) || c->log_block < 2 || w.li < 2)) return 0;
-  if (c->log_batch > 6 || c->log_block < 1 || c->log_block > 7) return 0;
   if (w.lu < 1 || w.lu > 13 || w.li < 1 || w.li > 15 || w.lw < 1 || w.lw > 15 || w.la < 1 || w.la > 11) return 0;
   if (w.la + w.li + w.lw > 32 || w.la + lds_max_u32(w.la, w.li) + w.lw > 32) return 0;
   return c->uop_depth >= 1 && c->uop_depth <= (uint32_t)1 << w.lu;

@@ -5,7 +5,7 @@ In:   a HwConfig and a random generator.
 Out:  `random_program`: instructions in program order with tokens for every hazard between stages,
       the memory they run on.
 Next: vta/simulator/test_sim.py holds the simulator against vta/meaning/reference.py; the runtime's
-      validator must accept each.
+      validator, an allow-list, refuses a few of them.
 
 Tokens come from hazards alone, by a rule of its own (not the compiler's
 vta/passes/synchronize/synchronize.py): an instruction waits for the last one of another stage that

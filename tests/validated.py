@@ -21,6 +21,7 @@ from loadstone.runtime import device
 from loadstone.vta.device.hw_config import load_config
 from loadstone.vta.isa.codec import Insn, decode_stream, encode_stream
 from loadstone.vta.isa.spec import INSTRUCTIONS, Capability, Memory, Opcode, layout
+from tests.programs import Program as RandomProgram
 from tests.sample_model import dense_model
 from tests.vta.validator.validate import STATUS, validate
 
@@ -105,16 +106,41 @@ def vector_model(path: Path, capabilities: Capability) -> Artifact:
         name=path.stem,
         devices=(ProgramDevice.of(config),),
         samples=1,
-        regions=(
-            MemoryRegion(
-                "image", RegionKind.ARENA, len(image), 4096, device_reads=True, device_writes=True
-            ),
-            MemoryRegion(
-                "micro-ops", RegionKind.CONSTANTS, len(image), 4096, device_reads=True, data=image
-            ),
-        ),
+        regions=_image_and_micro_ops(image),
         tensors=(),
         inputs=(),
         outputs=(),
         steps=(ProgramStep(path.stem, encode_stream(stream, config).tobytes()),),
+    )
+
+
+def random_model(program: RandomProgram) -> Artifact:
+    """A random program of a device with regions as an artifact: micro-ops from a constant copy of
+    its memory, all else from region 0."""
+    image = program.memory.tobytes()
+    image = image.ljust(-(-len(image) // 64) * 64, b"\0")
+    stream = decode_stream(program.insns, program.config)
+    loads = stream.columns[Opcode.LOAD]
+    loads["region"][:] = (loads["memory_id"] == Memory.UOP) & (loads["x_size"] > 0)
+    code = encode_stream(stream, program.config).tobytes()
+    return Artifact(
+        name="random",
+        devices=(ProgramDevice.of(program.config),),
+        samples=1,
+        regions=_image_and_micro_ops(image),
+        tensors=(),
+        inputs=(),
+        outputs=(),
+        steps=(ProgramStep("random", code),),
+    )
+
+
+def _image_and_micro_ops(image: bytes) -> tuple[MemoryRegion, MemoryRegion]:
+    return (
+        MemoryRegion(
+            "image", RegionKind.ARENA, len(image), 4096, device_reads=True, device_writes=True
+        ),
+        MemoryRegion(
+            "micro-ops", RegionKind.CONSTANTS, len(image), 4096, device_reads=True, data=image
+        ),
     )

@@ -12,7 +12,7 @@ import pytest
 from loadstone.analysis.compare import LayerDifferences, difference
 from loadstone.analysis.compiled import Compiled
 from loadstone.analysis.expected import expected_from
-from loadstone.analysis.taps import Tap
+from loadstone.analysis.taps import Tap, taps
 from loadstone.artifact.format import BufferView, DataType
 from loadstone.compiler import compile, quantize
 from loadstone.errors import ConfigError, ModelError
@@ -85,6 +85,45 @@ def test_ports_and_comparisons_say_what_they_are(tmp_path: Path) -> None:
     assert "first different in" in repr(lost)
     compiled.save(tmp_path / "small.lds")
     assert compiled.compare(images(1), against=str(tmp_path / "small.lds")).equal
+
+
+def test_artifacts_for_devices_that_fold_an_input_otherwise(tmp_path: Path) -> None:
+    """Each has the layer's input in the form of its own blocks; the network's tensors are equal."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    x = graph.dequantize(graph.input((1, 1, 49, 10), np.int8), 0.1, 3)
+    levels = graph.constant(rng.integers(-90, 90, (16, 1, 10, 4)), np.int8)
+    weights = graph.dequantize(levels, 0.02, 0)
+    y = graph.quantize(graph.node("Conv", x, weights, strides=[2, 2]), 0.5, -4)
+    (tmp_path / "net.onnx").write_bytes(graph.save([(y, np.int8)], [(1, 16, 20, 4)]))
+    folded, other = (compile(tmp_path / "net.onnx", f"vtaq2-{k}") for k in ("1x16x16", "tiny"))
+    other.save(tmp_path / "tiny.lds")
+    sizes = [
+        {t.name: np.prod(t.shape) for t in each.artifact.tensors if " for " in t.name}
+        for each in (folded, other)
+    ]
+    assert any(sizes[0][name] != sizes[1][name] for name in sizes[0].keys() & sizes[1].keys())
+    image = rng.integers(-128, 128, (1, 1, 1, 49, 10)).astype(np.int8)
+    found = folded.compare(image, against=str(tmp_path / "tiny.lds"))
+    assert found.equal
+    assert found.layers
+
+
+def test_scratch_of_the_host_is_compared_as_often_as_it_is_written() -> None:
+    """Steps of one layer write it in turn, here with what a ReLU reads, and later with its size."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    hidden = graph.node(
+        "MatMul", graph.input((2, 64), np.float32), graph.constant(rng.normal(size=(64, 48)), "f4")
+    )
+    y = graph.node(
+        "MatMul", graph.node("Relu", hidden), graph.constant(rng.normal(size=(48, 33)), "f4")
+    )
+    model = canonical(onnx.from_bytes(graph.save([(y, np.float32)], [(2, 33)]), "net.onnx"))
+    rows = rng.normal(size=(1, 2, 64)).astype(np.float32)
+    compiled = compile(quantize(model, rows, scheme="dynamic"), "vtaq2-1x16x16")
+    names = [(tap.name, tap.step) for tap in taps(compiled.artifact) if tap.stores is None]
+    assert any(name == other and at < later for name, at in names for other, later in names)
+    for against in ("reference", "sim:vtaq2-1x16x16"):
+        assert compiled.compare(rows, against=against).equal
 
 
 def test_mistakes() -> None:

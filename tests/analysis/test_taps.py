@@ -31,7 +31,7 @@ def test_every_layer_is_that_of_the_network(shared: Path, name: str) -> None:
         alone = [
             value for tap in found for _, value in values(compiled.artifact, opened, inputs, [tap])
         ]
-        means = meant(compiled.artifact, opened, inputs)
+        means = {tap.name: value for tap, value in meant(compiled.artifact, opened, inputs)}
     assert [tap.name for tap, _ in seen] == [tap.name for tap in found]
     compared = 0
     for (tap, value), again in zip(seen, alone, strict=True):

@@ -26,6 +26,7 @@ from tests import objects
 from tests.fuzz.artifacts import BITS
 from tests.fuzz.artifacts import fuzz as fuzz_artifacts
 from tests.programs import random_program
+from tests.simulated import CODED, EIGHT_WINDOWS, TINY_INP
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [
@@ -36,6 +37,8 @@ FLAGS = [
     "-fno-sanitize-recover=all",
     "-Wno-psabi",
 ]
+#: Where the device's block is in its configuration.
+_LOG_BLOCK = 5
 #: Seconds that one input may take, and MiB.
 TIMEOUT_SECONDS, MEMORY_MIB = 10, 2048
 
@@ -62,9 +65,12 @@ def seeds(folder: Path) -> None:
     )
     small = {"log_inp_buff": 11, "log_wgt_buff": 13, "log_acc_buff": 12}
     floats = replace(load_config("vtab-1x8x8"), name="floats", **small)
-    for number, config in enumerate(
-        [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
-    ):
+    devices = [tiny, wide, replace(wide, log_batch=1), replace(wide, profile="vta"), floats]
+    devices += [CODED[0], EIGHT_WINDOWS, TINY_INP]
+    for number, config in enumerate(devices):
+        impossible = bytearray(_header(config, options=0))
+        impossible[_LOG_BLOCK] = 200  # no number of bits to shift by
+        (folder / f"{number}_impossible").write_bytes(impossible)
         for seed in range(8):
             program = random_program(config, np.random.default_rng(seed), 12)
             (folder / f"{number}_{seed}").write_bytes(

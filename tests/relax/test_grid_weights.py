@@ -78,3 +78,14 @@ def test_rows_of_zeros_and_of_two_values() -> None:
     scales, levels = found
     assert np.abs(levels * scales - weights).max() <= scales[1:].max() / 2
     assert not levels[0].any()
+
+
+def test_an_output_whose_first_scale_leaves_a_level_of_128() -> None:
+    """Alone, so that none is done in that turn."""
+    weights = np.array([[-6.5] * 31 + [8.5]], np.float32)
+    found = grid_levels(weights)
+    assert found is not None
+    scales, levels = found
+    assert scales[0, 0] > 8.5 / 127
+    assert np.abs(levels).max() <= 127
+    assert np.abs(levels * scales - weights).max() < scales[0, 0]

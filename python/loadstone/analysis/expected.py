@@ -14,9 +14,13 @@ compared up to a factor; a channel with too few elements to estimate the factor 
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from loadstone.analysis.compare import Expected, from_tensors, tells_factors
 from loadstone.analysis.framework import framework_expects
@@ -69,7 +73,7 @@ def expected_from(
         return _model_expects(against, artifact, inputs)
     if str(against) == "reference":
         with devices.open("sim") as opened:
-            return from_tensors(meant(artifact, opened, inputs, trust=trust))
+            return _written(meant(artifact, opened, inputs, trust=trust), artifact)
     other, spec = artifact, str(against)
     if spec.endswith(".lds"):
         other, spec = Artifact.load(against).only(), "sim"
@@ -77,16 +81,42 @@ def expected_from(
             raise ModelError(f"{against} has other inputs than {artifact.name}")
     with devices.open(spec) as opened:
         got = list(values(other, opened, inputs, taps(other), trust=trust))
+    return _written(got, artifact)
+
+
+def _written(got: Sequence[tuple[Tap, Array]], artifact: Artifact) -> Expected:
+    """What the taps of the same or of another artifact of the network hold, by name, type, and how
+    often it was written before: some steps of the host write their layer's scratch in turn."""
+    there: dict[tuple[str, DataType], list[Array]] = defaultdict(list)
+    for tap, value in got:
+        there[tap.name, tap.view.dtype].append(value)
     # On the device a tensor of real numbers is bfloat16; on the host it is float32, by the same
     # name.
-    named = {tap.name: value for tap, value in got}
-    typed = {(tap.name, tap.view.dtype): value for tap, value in got}
+    named = {tap.name: there[tap.name, tap.view.dtype] for tap, _ in got}
+    steps: dict[tuple[str, DataType], list[int]] = defaultdict(list)
+    for tap in taps(artifact):
+        steps[tap.name, tap.view.dtype].append(tap.step)
 
     def expected(tap: Tap) -> Array | None:
-        value = typed.get((tap.name, tap.view.dtype), named.get(tap.name))
-        return None if value is None else from_tensors({tap.name: value})(tap)
+        key = (tap.name, tap.view.dtype)
+        every = there.get(key, named.get(tap.name, []))
+        if len(every) == len(steps[key]):
+            value = every[steps[key].index(tap.step)]
+        elif every and all(np.array_equal(one, every[-1]) for one in every):
+            value = every[-1]
+        else:
+            return None
+        if _is_form(tap) and value.size != math.prod(tap.view.shape):
+            return None
+        return from_tensors({tap.name: value})(tap)
 
     return expected
+
+
+def _is_form(tap: Tap) -> bool:
+    """Whether it is a tensor as one layer of one device reads it, folded to its blocks, which other
+    devices fold to theirs: no tensor of the network."""
+    return " for " in tap.name
 
 
 def _model_expects(against: Model, artifact: Artifact, inputs: Sequence[Array]) -> Expected:

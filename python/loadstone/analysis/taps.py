@@ -171,18 +171,17 @@ def logical(raw: bytes, view: BufferView) -> Array:
 
 def meant(
     artifact: Artifact, device: OpenedDevice, inputs: Sequence[Array], *, trust: bool = False
-) -> dict[str, Array]:
-    """The value of each tensor by the meaning of the instructions (ProgramSimulator.memory_behind);
+) -> list[tuple[Tap, Array]]:
+    """Each tap with its value by the meaning of the instructions (ProgramSimulator.memory_behind);
     host steps are run by the C runtime, on the memory that `device` has before them. inputs: of one
     run, in the shapes of the artifact's inputs; each array of the result is (N, H, W, C), or has
     its tensor's shape."""
-    found: dict[str, Array] = {}
+    found: list[tuple[Tap, Array]] = []
     all_taps = taps(artifact)
     for number, step in enumerate(artifact.steps):
         mine = [tap for tap in all_taps if tap.step == number]
         if isinstance(step, HostStep):
-            for tap, value in values(artifact, device, inputs, mine, trust=trust):
-                found[tap.name] = value
+            found += values(artifact, device, inputs, mine, trust=trust)
         if isinstance(step, HostStep) or step.device:
             continue
         before = _regions_before(artifact, device, inputs, number, trust)
@@ -190,7 +189,7 @@ def meant(
         seen = own_simulator(artifact).memory_behind(step, artifact, before, wanted)
         for tap in mine:
             if tap.behind is not None:
-                found[tap.name] = logical(seen[tap.behind], tap.view)
+                found.append((tap, logical(seen[tap.behind], tap.view)))
     return found
 
 

@@ -82,8 +82,9 @@ def dynamic_module(
         )
     if weights4 and not any("int8" in entry for entry in writer.errors):
         raise ModelError(
-            "weights4: no dense layer has 16 equidistant values in each group of 32 inputs: leave "
-            "it out, or quantize the file to 4 bits in blocks of 32, 64 or 128"
+            "weights4: no dense layer has 16 equidistant values in each group of 32 inputs, with "
+            "no input left over: leave it out, or quantize layers whose inputs are a multiple of "
+            "32 to 4 bits in blocks of 32, 64 or 128"
         )
     return Dynamic(folded, made, writer.errors)
 

@@ -91,7 +91,7 @@ def grid_levels(weights: Floats) -> tuple[Floats, NDArray[np.int8]] | None:
         made = _levels(numbers[left], steps[left], minima[left], scales[left])
         most = np.abs(made).max((1, 2))
         fits = most <= _MOST
-        levels[left[fits]] = made[fits].reshape(int(fits.sum()), -1).astype(np.int8)
+        levels[left[fits]] = made[fits].reshape(-1, weights.shape[1]).astype(np.int8)
         scales[left[~fits], 0] *= np.maximum(most[~fits] / np.float32(_MOST), np.float32(1.001))
         left = left[~fits]
     return scales, levels

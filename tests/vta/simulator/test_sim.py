@@ -21,7 +21,7 @@ from loadstone.vta.device.hw_config import HwConfig, load_config
 from loadstone.vta.isa.asm import assemble
 from loadstone.vta.isa.codec import encode_stream
 from loadstone.vta.isa.insn import Alu, Gemm, Load
-from loadstone.vta.isa.spec import Capability, Memory
+from loadstone.vta.isa.spec import TOKEN_FLAGS, Capability, Memory
 from loadstone.vta.simulator.sim import Simulator, kernels_available
 from tests.edges import gemm_edges, gemm_loops, requantization_edges, requantization_loops
 from tests.programs import Program, random_program
@@ -194,6 +194,29 @@ def test_changing_kernels_keeps_the_scratchpads() -> None:
         simulator.use_kernels(kernels)
         for memory, tiles in before.items():
             np.testing.assert_array_equal(simulator.scratchpad(memory), tiles)
+
+
+@pytest.mark.parametrize(
+    "config", [c for c in DEVICES if not c.is_float], ids=lambda config: config.name
+)
+def test_inputs_that_nobody_wrote_are_zero_on_every_path(config: HwConfig) -> None:
+    """Each path keeps inputs in a form of its own, in which zero need not be zeros."""
+    for seed in range(times(3, 100)):
+        program = random_program(config, np.random.default_rng(seed))
+        insns = encode_stream(
+            [
+                Load(memory_id=i.memory_id, **{flag: getattr(i, flag) for flag in TOKEN_FLAGS})
+                if isinstance(i, Load) and i.memory_id == Memory.INP
+                else i
+                for i in program.objects
+            ],
+            config,
+        )
+        dry = replace(program, insns=insns)
+        expected, _ = refer(dry)
+        for kernels in kernels_available(config):
+            memory, _, _ = simulate(dry, kernels=kernels, strict=False)
+            equal(memory, expected, f"seed {seed}, {kernels}")
 
 
 def test_counters_add_up() -> None:
