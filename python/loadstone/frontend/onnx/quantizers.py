@@ -10,7 +10,7 @@ Next: table.py checks and importer.py converts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -133,9 +133,9 @@ class _Quantizers:
                 entry.type.tensor_type.elem_type = tensor.data_type
         return name
 
-    def unblock(self, node: NodeProto, given: dict[str, Any]) -> None:
+    def unblock(self, node: NodeProto, given: Mapping[str, int]) -> None:
         """A scale for each block along the axis: computed now, in float."""
-        axis, size = int(given.get("axis", 1)), int(given["block_size"])
+        axis, size = given.get("axis", 1), given["block_size"]
         levels, scales = self.array(node.input[0]), self.array(node.input[1])
         zeros = self.array(node.input[2]) if "".join(node.input[2:]) else None
         if not -levels.ndim <= axis < levels.ndim or size < 0:
