@@ -125,6 +125,22 @@ def test_who_is_late_behind_a_long_block_says_which_would_be_short_enough(
     assert "behind blocks" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("outstanding", "said"), [(1, "tried, not"), (2, "not true of every")])
+def test_a_timing_table_of_ones_own_was_not_tried(
+    outstanding: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of every device built in was. The clock does not matter."""
+    of_ones_own = dataclasses.replace(
+        CONFIG.timing["read_bursts_outstanding"], value=outstanding, source="of one's own"
+    )
+    timing = {**CONFIG.timing, "read_bursts_outstanding": of_ones_own}
+    own = dataclasses.replace(CONFIG, clock_mhz=77, timing=timing)
+    monkeypatch.setattr("loadstone.commands.bound.device_of_artifact", lambda _artifact: own)
+    assert main(["bound", "one.lds", "--periods", "1ms", "--json"]) == 0
+    (text,) = (t for t in json.loads(capsys.readouterr().out)["assumed"] if "takes longer" in t)
+    assert said in text
+
+
 def test_what_is_late_behind_a_step_of_the_host_is_not_told_to_cut_programs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

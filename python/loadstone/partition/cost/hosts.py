@@ -68,9 +68,10 @@ _MOVES = (
     HostOpcode.COPY,
     HostOpcode.FILL,
     HostOpcode.LOOKUP,
+    HostOpcode.GATHER,
 )
 #: What reads more than it writes.
-_REDUCTIONS = (HostOpcode.ARGMAX, HostOpcode.SUM_FLOAT32, HostOpcode.ROW_SCALES)
+_REDUCTIONS = ("argmax", "sum_float32", "row_scales")
 _SUMS_OF_A_ROTATION = 6  # of an element: a Hadamard matrix of 64 by 64
 _SERIES = ("softmax", "exp", "log", "tanh", "sigmoid", "erf", "gelu", "power", "gate")
 _TEXT = re.compile(r"([a-z0-9-]+)@([0-9]+)")
@@ -144,15 +145,15 @@ def _work(step: HostStep, artifact: Artifact) -> Mapping[str, int] | None:
     elements = _elements(step.outputs, artifact)
     if step.opcode == HostOpcode.ATTENTION:
         return _attention(step, artifact)
-    if step.opcode in _MOVES:
-        return {"move": max(artifact.tensors[i].size_bytes for i in (*step.inputs, *step.outputs))}
     if step.opcode == HostOpcode.GATHER:  # of the table only what is taken
         return {"move": sum(artifact.tensors[i].size_bytes for i in step.outputs)}
+    if step.opcode in _MOVES:
+        return {"move": max(artifact.tensors[i].size_bytes for i in (*step.inputs, *step.outputs))}
     if step.opcode == HostOpcode.KEEP_ROWS and first is not None:  # the rest of the cache stays
         return {"move": first.size_bytes}
     if step.opcode == HostOpcode.MATMUL_FLOAT32 and first is not None:
         return {"mac": elements * first.shape[-1]}
-    if step.opcode in _REDUCTIONS:
+    if name in _REDUCTIONS:
         elements = _elements(step.inputs, artifact)
     if step.parameters.get("rotate", 0):
         elements *= 1 + _SUMS_OF_A_ROTATION
