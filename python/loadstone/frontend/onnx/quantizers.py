@@ -88,7 +88,9 @@ class _Quantizers:
         ):
             return [node]
         if given.get("block_size"):
-            self.unblock(node, given)
+            self.unblock(
+                node, int(given.get("axis", 1)), int(given["block_size"]), given.get("output_dtype")
+            )
             return []
         for place in range(len(node.input)):
             node.input[place] = self.widened(node.input[place])
@@ -133,9 +135,9 @@ class _Quantizers:
                 entry.type.tensor_type.elem_type = tensor.data_type
         return name
 
-    def unblock(self, node: NodeProto, given: dict[str, Any]) -> None:
-        """A scale for each block along the axis: computed now, in float."""
-        axis, size = int(given.get("axis", 1)), int(given["block_size"])
+    def unblock(self, node: NodeProto, axis: int, size: int, made: int | None) -> None:
+        """A scale for each block of `size` along the axis: computed now, in float. made: the type
+        that the node says."""
         levels, scales = self.array(node.input[0]), self.array(node.input[1])
         zeros = self.array(node.input[2]) if "".join(node.input[2:]) else None
         if not -levels.ndim <= axis < levels.ndim or size < 0:
@@ -153,9 +155,7 @@ class _Quantizers:
         levels = levels.astype(np.int64)
         if zeros is not None:
             levels = levels - zeros.astype(np.int64).take(places, axis)
-        kind = scales.dtype
-        if given.get("output_dtype"):
-            kind = helper.tensor_dtype_to_np_dtype(given["output_dtype"])
+        kind = helper.tensor_dtype_to_np_dtype(made) if made else scales.dtype
         real = levels.astype(np.float32) * self.steps(node, scales).take(places, axis)
         self.add(real.astype(kind), node.output[0])
 
