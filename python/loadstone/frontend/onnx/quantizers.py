@@ -10,7 +10,7 @@ Next: table.py checks and importer.py converts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,9 +88,7 @@ class _Quantizers:
         ):
             return [node]
         if given.get("block_size"):
-            self.unblock(
-                node, int(given.get("axis", 1)), int(given["block_size"]), given.get("output_dtype")
-            )
+            self.unblock(node, given)
             return []
         for place in range(len(node.input)):
             node.input[place] = self.widened(node.input[place])
@@ -135,9 +133,9 @@ class _Quantizers:
                 entry.type.tensor_type.elem_type = tensor.data_type
         return name
 
-    def unblock(self, node: NodeProto, axis: int, size: int, made: int | None) -> None:
-        """A scale for each block of `size` along the axis: computed now, in float. made: the type
-        that the node says."""
+    def unblock(self, node: NodeProto, given: Mapping[str, int]) -> None:
+        """A scale for each block along the axis: computed now, in float."""
+        axis, size = given.get("axis", 1), given["block_size"]
         levels, scales = self.array(node.input[0]), self.array(node.input[1])
         zeros = self.array(node.input[2]) if "".join(node.input[2:]) else None
         if not -levels.ndim <= axis < levels.ndim or size < 0:
@@ -155,7 +153,9 @@ class _Quantizers:
         levels = levels.astype(np.int64)
         if zeros is not None:
             levels = levels - zeros.astype(np.int64).take(places, axis)
-        kind = helper.tensor_dtype_to_np_dtype(made) if made else scales.dtype
+        kind = scales.dtype
+        if given.get("output_dtype"):
+            kind = helper.tensor_dtype_to_np_dtype(given["output_dtype"])
         real = levels.astype(np.float32) * self.steps(node, scales).take(places, axis)
         self.add(real.astype(kind), node.output[0])
 
