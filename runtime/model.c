@@ -117,17 +117,6 @@ uint32_t lds_model_config_hash(const lds_model *model, uint32_t device) {
 
 uint32_t lds_model_device_count(const lds_model *model) { return model->section[LDS_DEVICES].count; }
 
-int lds_model_uses(const lds_model *model, uint32_t device) {
-  uint32_t k;
-  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
-    lds_program p;
-    if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
-    lds_program_at(model, k, &p);
-    if (p.device == device) return 1;
-  }
-  return 0;
-}
-
 const char *lds_model_device_attributes(const lds_model *model, uint32_t device) {
   return string_at(model, lds_u32(lds_section_entry(model, LDS_DEVICES, device) + 4));
 }

@@ -77,6 +77,17 @@ void lds_program_at(const lds_model *model, uint32_t step, lds_program *out) {
   out->layers = out->relocations + LDS_RELOCATION_WORDS * out->relocation_count;
 }
 
+int lds_model_uses(const lds_model *model, uint32_t device) {
+  uint32_t k;
+  for (k = 0; k < model->section[LDS_STEPS].count; ++k) {
+    lds_program p;
+    if (lds_model_step(model, k).kind != LDS_STEP_PROGRAM) continue;
+    lds_program_at(model, k, &p);
+    if (p.device == device) return 1;
+  }
+  return 0;
+}
+
 int lds_program_is_sound(const lds_model *model, uint32_t step, uint32_t *code) {
   const lds_step s = lds_model_step(model, step);
   lds_program p;
