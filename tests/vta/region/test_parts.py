@@ -38,7 +38,7 @@ from tests.lowered import (
 from tests.repeat import times
 from tests.vta.stream.meaning import execute
 
-VTAQ = load_config("vtaq-1x16x16")
+VTAQ, TINY = load_config("vtaq-1x16x16"), load_config("vtaq-tiny")
 
 
 def by_parts(
@@ -70,6 +70,15 @@ def by_parts(
     return layout.unpack(dram[op.output.name])
 
 
+def fits(op: g.Operator, config: HwConfig) -> bool:
+    """Whether the scratchpads hold what one pixel needs: no rule of an operator asks."""
+    try:
+        lower_operator(op, config)
+    except LoweringError:
+        return False
+    return True
+
+
 def edges_of(data: Any, extent: int) -> list[int]:
     inner = data.draw(st.sets(st.integers(1, extent - 1), min_size=1, max_size=3))
     return [0, *sorted(inner), extent]
@@ -89,6 +98,7 @@ def test_parts_make_the_whole(kind: Any, rows: bool, data: Any) -> None:
     extent = shape[1] if rows else Blocked(shape, config.batch, config.block).channel_blocks
     assume(extent > 1)
     assume(unsupported_reason(op, config) is None)
+    assume(fits(op, config))
     inputs = random_inputs(op, 1)
     got = by_parts(op, config, inputs, rows, edges_of(data, extent))
     if got is not None:
@@ -180,3 +190,24 @@ def test_what_cannot_be_divided() -> None:
         padding=(1, 1, 40, 1), outputs=(tensor("y", (1, 51, 9, 40)),)
     )  # the last windows lie in the padding
     assert rows_of(below, 40, 51, VTAQ) is None
+
+
+def test_a_window_of_more_taps_than_micro_ops_fits_neither_whole_nor_in_parts() -> None:
+    """132 taps, where half of the micro-ops are 128."""
+    op = g.AveragePool2D(
+        name="pool",
+        inputs=(tensor("x", (1, 12, 13, 1)),),
+        outputs=(tensor("y", (1, 2, 2, 1)),),
+        kernel=(11, 12),
+        strides=(1, 1),
+        padding=(0, 0, 0, 0),
+        low=-128,
+        high=127,
+        rounding=Rounding.DOUBLE,
+        count_include_pad=False,
+    )
+    assert unsupported_reason(op, TINY) is None
+    part = rows_of(op, 0, 1, TINY, None)
+    assert part is not None
+    assert not fits(op, TINY)
+    assert not fits(part.operator, TINY)
