@@ -98,23 +98,27 @@ def program_runs(
 def elapsed_cycles(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> int:
     """Of all programs of a run, as program_runs has them: of those that start side by side, what
     the longest takes. The host takes no time; clocks are equal."""
-    total = longest = 0
-    for number, program in artifact.numbered_programs:
-        if not program.beside:
-            total, longest = total + longest, 0
-        longest = max(longest, runs[number].cycles)
-    return total + longest
+    return sum(max(run.cycles for run in group) for group in _side_by_side(artifact, runs))
 
 
 def saved_us(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> float:
     """What a run does not take because programs start side by side: of these all but the longest,
     each by the clock of its own device."""
-    saved, group = 0.0, list[float]()
+    groups = [
+        [run.cycles / run.clock_mhz for run in group] for group in _side_by_side(artifact, runs)
+    ]
+    return sum((sum(group) - max(group) for group in groups), 0.0)
+
+
+def _side_by_side(artifact: Artifact, runs: Mapping[int, ProgramRun]) -> list[list[ProgramRun]]:
+    """The runs of all programs in order, those together that start side by side."""
+    groups: list[list[ProgramRun]] = []
     for number, program in artifact.numbered_programs:
-        if not program.beside:
-            saved, group = saved + sum(group) - max(group, default=0.0), []
-        group.append(runs[number].cycles / runs[number].clock_mhz)
-    return saved + sum(group) - max(group, default=0.0)
+        if program.beside and groups:
+            groups[-1].append(runs[number])
+        else:
+            groups.append([runs[number]])
+    return groups
 
 
 def further_runs(artifact: Artifact) -> list[ProgramRun]:
