@@ -280,6 +280,7 @@ def test_ctrl_c_where_python_ignores_errors_is_not_lost(hook_s: float) -> None:
         "import os, signal, time, weakref\n"
         "import loadstone.cli\n"
         "from loadstone.__main__ import start\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Thing: pass\n"
         "def main(words, seen):\n"
         "    thing = Thing()\n"
